@@ -1,0 +1,145 @@
+/*
+ * libgoblin: an object store and cache for hosts with little RAM and a fast local SSD.
+ *
+ * The first bytes of every object (its head) stay in RAM, the rest (its tail) lies on SSD, and a
+ * read hands over ordered chunks as they become ready. This header opens stores and changes them;
+ * <goblin/reader.h> reads, <goblin/writer.h> streams large values in, <goblin/stats.h> counts.
+ *
+ * Keep in mind:
+ * - A store directory is open in one process at a time (-EBUSY for the second).
+ * - Do not fork() while a store is open and use it in the child.
+ * - A value is visible at once, to every thread, when the call that stores it returns; how soon
+ *   it is safe on disk is its durability.
+ *
+ * Defaults of every call below, unless it says otherwise:
+ *   Owns:    arguments are borrowed for the call.
+ *   Threads: any thread, any number at once. Threads need no registration: readers are protected
+ *            by liburcu's urcu-bp flavour, which registers a thread at its first use.
+ *   Blocks:  on the device only when buffers are full or the durability asks for it.
+ *   Errors:  GOBLIN_EKEY, GOBLIN_EMETA, GOBLIN_ETOOBIG, -EINVAL for arguments; -EIO when every
+ *            drive has failed; -ENOSPC in store mode; -EROFS when read-only.
+ *   Units:   bytes; expiry in milliseconds since 1970-01-01 UTC, 0 means never.
+ */
+#ifndef GOBLIN_GOBLIN_H
+#define GOBLIN_GOBLIN_H
+
+#include <goblin/error.h>
+#include <goblin/options.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define GOBLIN_KEY_MAX 4096u
+#define GOBLIN_META_MAX 4096u
+
+#if defined(__GNUC__)
+#define GOBLIN_NODISCARD __attribute__((warn_unused_result))
+#else
+#define GOBLIN_NODISCARD
+#endif
+
+struct goblin;
+
+struct goblin_slice {
+    const void *data;
+    size_t len;
+};
+
+/* A string literal as a slice, its length taken by the compiler. */
+#define GOBLIN_LITERAL(text) ((struct goblin_slice){(text), sizeof(text) - 1})
+
+/* Opens, and with options->create makes, a store. Every fault is explained in `error`.
+ * Owns:   *out is the caller's until goblin_close. Options are copied.
+ * Blocks: reads the checkpoint or the segments' summaries; heads warm in the background.
+ * Errors: GOBLIN_ENOTSTORE (a directory that is neither empty nor a store is never touched),
+ *         GOBLIN_EFORMAT, GOBLIN_EIDENTITY, GOBLIN_EOPTION, -EBUSY (open elsewhere), -ENOENT
+ *         (no store and no `create`), -ENOMEM, any errno of the file system. */
+GOBLIN_NODISCARD int goblin_open(struct goblin **out, const struct goblin_options *options,
+                                 struct goblin_error *error);
+
+/* Writes everything, checkpoints and frees. Readers and writers must have been destroyed.
+ * NULL is fine. Returns GOBLIN_OK, or the first fault; the store is gone either way. */
+int goblin_close(struct goblin *store);
+
+/* ---- one object ------------------------------------------------------------------------- */
+
+struct goblin_info {
+    uint64_t size;         /* value bytes, metadata not counted */
+    uint64_t version;      /* of this write; every later write's is greater, unless passed in */
+    int64_t expires_ms;    /* 0: never */
+    uint64_t resident;     /* value bytes in RAM now */
+    uint32_t flags;        /* the caller's own */
+    uint32_t meta_len;
+};
+
+enum goblin_condition {
+    GOBLIN_ALWAYS = 0,
+    GOBLIN_IF_ABSENT = 1,
+    GOBLIN_IF_PRESENT = 2, /* else GOBLIN_MISS */
+    GOBLIN_IF_VERSION = 3, /* `if_version` equals; else GOBLIN_MISS or GOBLIN_CHANGED */
+};
+
+struct goblin_put_options {
+    struct goblin_slice meta; /* up to GOBLIN_META_MAX bytes kept with the value */
+    int64_t expires_ms;       /* an absolute time; 0: never; a time past stores nothing visible */
+    uint64_t if_version;
+    uint64_t version; /* 0: the store numbers its writes itself */
+    uint32_t flags;
+    enum goblin_condition condition;
+    enum goblin_durability durability;
+};
+
+/* Stores a value that lies in memory. `options` NULL: all zero. `version` NULL or out: the
+ * version the object now has (also when the answer is GOBLIN_EXISTS or GOBLIN_CHANGED).
+ * Returns GOBLIN_OK, GOBLIN_MISS, GOBLIN_EXISTS or GOBLIN_CHANGED. A fault after the value became
+ * visible (a failed flush or sync) leaves it visible and says that its durability was not reached. */
+GOBLIN_NODISCARD int goblin_put(struct goblin *store, struct goblin_slice key,
+                                struct goblin_slice value,
+                                const struct goblin_put_options *options, uint64_t *version);
+
+/* Returns GOBLIN_OK or GOBLIN_MISS; with condition GOBLIN_IF_VERSION also GOBLIN_CHANGED. Of the
+ * options only condition, if_version and durability count; NULL: all zero. */
+GOBLIN_NODISCARD int goblin_delete(struct goblin *store, struct goblin_slice key,
+                                   const struct goblin_put_options *options);
+
+/* Sets a new expiry. The version does not change. Returns GOBLIN_OK or GOBLIN_MISS. */
+GOBLIN_NODISCARD int goblin_touch(struct goblin *store, struct goblin_slice key,
+                                  int64_t expires_ms, enum goblin_durability durability);
+
+/* Looks an object up without reading its bytes; does not count as an access.
+ * Returns GOBLIN_OK or GOBLIN_MISS. */
+GOBLIN_NODISCARD int goblin_stat(struct goblin *store, struct goblin_slice key,
+                                 struct goblin_info *info);
+
+/* ---- the whole store -------------------------------------------------------------------- */
+
+/* Raises every operation that returned before this call to GOBLIN_DURABILITY_SYNCED. */
+GOBLIN_NODISCARD int goblin_sync(struct goblin *store);
+
+/* Empties the store, durably: everything stored before the call is gone, also after a crash.
+ * Operations running beside it fall on one side or the other. */
+GOBLIN_NODISCARD int goblin_clear(struct goblin *store);
+
+/* Writes the index to disk, so that the next open reads it instead of the summaries. */
+GOBLIN_NODISCARD int goblin_checkpoint(struct goblin *store);
+
+/* Called once per object. The key lives until the call returns. Nonzero stops the iteration.
+ * May call into the store. */
+typedef int (*goblin_iterate_fn)(void *arg, struct goblin_slice key,
+                                 const struct goblin_info *info);
+
+/* Visits up to `limit` objects (0: no limit; whole index buckets are finished, so a few more may
+ * come) from `*cursor`, which is 0 at first, is moved on, and is 0 again after the last object. No
+ * order. An object that exists throughout a whole iteration is visited at least once; one that
+ * comes, goes or moves meanwhile may be visited or not. A cursor stays valid over any changes and
+ * until the store is closed.
+ * Returns GOBLIN_OK, or the callback's nonzero answer. */
+GOBLIN_NODISCARD int goblin_iterate(struct goblin *store, uint64_t *cursor, size_t limit,
+                                    goblin_iterate_fn visit, void *arg);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,93 @@
+/*
+ * What a store has done and what it holds. Counters only grow from open; gauges are as of now.
+ * Both come from one list each, so that a program can print them all without knowing them.
+ */
+#ifndef GOBLIN_STATS_H
+#define GOBLIN_STATS_H
+
+#include <goblin/goblin.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* X(name, help) */
+#define GOBLIN_COUNTERS(X)                                                                         \
+    X(gets, "requests for an object")                                                              \
+    X(hits, "requests that found their object")                                                    \
+    X(hits_resident, "hits served whole from RAM")                                                 \
+    X(misses, "requests that found none")                                                          \
+    X(get_bytes, "value bytes handed over")                                                        \
+    X(get_resident_bytes, "value bytes handed over from RAM")                                      \
+    X(puts, "values stored")                                                                       \
+    X(put_bytes, "value and metadata bytes stored")                                                \
+    X(puts_refused, "puts whose condition did not hold")                                           \
+    X(deletes, "objects deleted")                                                                  \
+    X(touches, "expiries changed")                                                                 \
+    X(device_reads, "reads sent to the device")                                                    \
+    X(device_read_bytes, "bytes read from the device")                                             \
+    X(device_writes, "writes sent to the device")                                                  \
+    X(device_write_bytes, "bytes written to the device")                                           \
+    X(device_syncs, "fdatasync calls")                                                             \
+    X(read_errors, "device reads that failed")                                                     \
+    X(write_errors, "device writes that failed")                                                   \
+    X(checksum_errors, "units that did not match their checksum")                                  \
+    X(promotions, "objects made whole in RAM")                                                     \
+    X(promotions_refused, "candidates worth less than what they would push out")                   \
+    X(arena_moved_bytes, "bytes moved by reclaiming RAM")                                          \
+    X(segments_reclaimed, "segments freed")                                                        \
+    X(reinserted_bytes, "bytes copied forward by reclaiming disk")                                 \
+    X(left_overwritten, "objects replaced by a newer value")                                       \
+    X(left_deleted, "objects deleted by request")                                                  \
+    X(left_expired, "objects dropped after their expiry")                                          \
+    X(left_disk, "objects evicted for lack of disk")                                               \
+    X(left_ram, "objects evicted for lack of RAM")                                                 \
+    X(left_bad, "objects dropped because they could not be read")                                  \
+    X(checkpoints, "checkpoints written")
+
+/* X(name, help) */
+#define GOBLIN_GAUGES(X)                                                                           \
+    X(objects, "objects in the store")                                                             \
+    X(live_bytes, "disk bytes of live records")                                                    \
+    X(disk_bytes, "disk bytes the store may use")                                                  \
+    X(disk_used_bytes, "disk bytes in segments that are not free")                                 \
+    X(segments, "segments in all")                                                                 \
+    X(segments_free, "segments free")                                                              \
+    X(memory_budget_bytes, "what `memory_bytes` promised")                                         \
+    X(memory_used_bytes, "all that the library holds now, the sum of the next lines")              \
+    X(memory_arena_bytes, "blocks of the RAM log in use")                                          \
+    X(memory_index_bytes, "the index")                                                             \
+    X(memory_write_bytes, "write blocks")                                                          \
+    X(memory_read_bytes, "readers' chunk buffers")                                                 \
+    X(memory_other_bytes, "segment tables and the like")                                           \
+    X(arena_live_bytes, "bytes of live items in the RAM log")                                      \
+    X(arena_capacity_bytes, "bytes the RAM log may take at the index's present size")              \
+    X(resident_bytes, "value bytes in RAM")                                                        \
+    X(pinned_blocks, "blocks of the RAM log that readers hold")                                    \
+    X(warming, "1 while heads are being read back after open")
+
+struct goblin_stats {
+#define GOBLIN_X(name, help) uint64_t name;
+    GOBLIN_COUNTERS(GOBLIN_X)
+    GOBLIN_GAUGES(GOBLIN_X)
+#undef GOBLIN_X
+};
+
+/* A consistent enough snapshot: each number is exact at some moment of the call. */
+void goblin_stats(struct goblin *store, struct goblin_stats *stats);
+
+struct goblin_stats_field {
+    const char *name;
+    const char *help;
+    size_t offset; /* of the uint64_t in struct goblin_stats */
+    bool counter;
+};
+
+/* The list, in order; *count is its length. Static. */
+const struct goblin_stats_field *goblin_stats_fields(size_t *count);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

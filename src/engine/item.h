@@ -1,0 +1,111 @@
+/*
+ * An item: what RAM holds of one object.
+ *
+ *   0         8         16         24            32             40     44        47    48
+ *   +---------+---------+----------+-------------+--------------+------+---------+-----+-----+------
+ *   | place   | sequence| version  | size, key   | expiry, meta | flags| resident| heat| key | bytes
+ *   +---------+---------+----------+-------------+--------------+------+---------+-----+-----+------
+ *
+ * Items lie back to back in the blocks of the RAM log, 8-aligned, header and key and resident
+ * bytes contiguous, so that a hit on a small object costs two cache misses (bucket, item).
+ *
+ * `place`, `sequence` and `expiry_meta` change only under the bucket lock of the key and are read
+ * without it, so they are atomics (relaxed: the bucket's version orders them). `heat` is a lossy
+ * counter that anyone bumps. All else is written before publication and never after.
+ */
+#ifndef GB_ENGINE_ITEM_H
+#define GB_ENGINE_ITEM_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/bits.h"
+
+struct gb_item {
+    _Atomic uint64_t place;       /* gb_place of the payload on disk; 0: none (empty payload) */
+    _Atomic uint64_t sequence;    /* of the record that recovery would take */
+    uint64_t version;             /* what users see */
+    uint64_t size_key;            /* payload bytes: 44 bits; key length - 1: 12; form: 8 */
+    _Atomic uint64_t expiry_meta; /* expiry in ms since 1970: 44 bits; meta length: 13; 7 spare */
+    uint32_t flags;               /* the user's */
+    uint16_t resident_low;        /* resident payload bytes, 24 bits */
+    uint8_t resident_high;
+    _Atomic uint8_t heat; /* accesses: 4 bits; epoch of the last one: 4 bits */
+    unsigned char key[];
+};
+
+_Static_assert(sizeof(struct gb_item) == 48, "an item header is 48 bytes");
+
+#define GB_SIZE_BITS 44
+#define GB_SIZE_MASK ((UINT64_C(1) << GB_SIZE_BITS) - 1)
+#define GB_RESIDENT_MAX ((UINT32_C(1) << 24) - 1)
+
+enum gb_form {
+    GB_FORM_DIRECT = 0,  /* `place` is where the payload lies, in one piece */
+    GB_FORM_EXTENTS = 1, /* `place` is where the list of extents lies */
+};
+
+static inline uint64_t gb_item_size(const struct gb_item *item)
+{
+    return item->size_key & GB_SIZE_MASK;
+}
+
+static inline uint32_t gb_item_key_len(const struct gb_item *item)
+{
+    return (uint32_t)(item->size_key >> GB_SIZE_BITS & 0xfff) + 1;
+}
+
+static inline enum gb_form gb_item_form(const struct gb_item *item)
+{
+    return (enum gb_form)(item->size_key >> 56);
+}
+
+static inline uint64_t gb_item_pack_size(uint64_t size, uint32_t key_len, enum gb_form form)
+{
+    return size | (uint64_t)(key_len - 1) << GB_SIZE_BITS | (uint64_t)form << 56;
+}
+
+static inline uint64_t gb_item_pack_expiry(int64_t expires_ms, uint32_t meta_len)
+{
+    return ((uint64_t)expires_ms & GB_SIZE_MASK) | (uint64_t)meta_len << GB_SIZE_BITS;
+}
+
+static inline int64_t gb_expiry_of(uint64_t expiry_meta)
+{
+    return (int64_t)(expiry_meta & GB_SIZE_MASK);
+}
+
+static inline uint32_t gb_meta_len_of(uint64_t expiry_meta)
+{
+    return (uint32_t)(expiry_meta >> GB_SIZE_BITS & 0x1fff);
+}
+
+static inline uint32_t gb_item_resident(const struct gb_item *item)
+{
+    return (uint32_t)item->resident_low | (uint32_t)item->resident_high << 16;
+}
+
+static inline void gb_item_set_resident(struct gb_item *item, uint32_t bytes)
+{
+    item->resident_low = (uint16_t)bytes;
+    item->resident_high = (uint8_t)(bytes >> 16);
+}
+
+static inline const unsigned char *gb_item_bytes(const struct gb_item *item)
+{
+    return item->key + gb_item_key_len(item);
+}
+
+/* Bytes an item takes in its block. */
+static inline uint32_t gb_item_footprint_for(uint32_t key_len, uint32_t resident)
+{
+    return (uint32_t)gb_align_up(sizeof(struct gb_item) + key_len + resident, 8);
+}
+
+static inline uint32_t gb_item_footprint(const struct gb_item *item)
+{
+    return gb_item_footprint_for(gb_item_key_len(item), gb_item_resident(item));
+}
+
+#endif

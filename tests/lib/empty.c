@@ -1,0 +1,3 @@
+/* Keeps the library non-empty. */
+extern int gb_testlib_empty;
+int gb_testlib_empty;
