@@ -1,0 +1,53 @@
+# A menu over CMake and scripts/. `make` alone prints it.
+JOBS ?= 2
+PREFIX ?= /usr/local
+FUZZ_SECONDS ?= 60
+export JOBS FUZZ_SECONDS
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help build demo test check units asan tsan tidy fuzz format install clean need-build need-test
+
+help: ## print this menu
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: need-build ## build goblin, goblin-bench and libgoblin into build/release
+	scripts/build release
+
+demo: build ## store, read and measure a few objects, in under a minute
+	scripts/demo build/release
+
+test: check units asan tsan tidy ## everything below up to tidy; what CI runs
+
+check: need-test ## format, sizes, includes, headers, words
+	scripts/check
+
+units: need-test ## build with -Werror and run every test
+	scripts/run-tests dev
+
+asan: need-test ## every test again under the address and undefined behaviour sanitizers
+	scripts/run-tests asan
+
+tsan: need-test ## the threaded tests again under the thread sanitizer
+	scripts/run-tests tsan
+
+tidy: need-test ## clang-tidy over src/ (scripts/tidy --changed looks at your changes only)
+	scripts/tidy
+
+fuzz: need-test ## run every fuzz target for FUZZ_SECONDS (60) each
+	scripts/fuzz
+
+format: need-test ## put every C file into the house's shape
+	scripts/check-format --fix
+
+install: build ## install under PREFIX (/usr/local), below DESTDIR if set
+	cmake --install build/release --prefix $(PREFIX)
+
+clean: ## remove what was built
+	rm -rf build/dev build/release build/asan build/tsan build/fuzz build/results
+
+need-build:
+	@scripts/bootstrap build
+
+need-test:
+	@scripts/bootstrap test
