@@ -1,0 +1,63 @@
+/*
+ * Read-copy-update for the engine: liburcu's "bulletproof" flavour under our names.
+ *
+ * Threads need no registration (the first read-side section of a thread registers it, its exit
+ * unregisters it), which is what a library inside someone else's process can ask for. Sections
+ * nest, never block, and must not call gb_rcu_synchronize.
+ *
+ * ThreadSanitizer does not see inside liburcu, so the one edge that everything rests on (the end
+ * of a section happens before the return of a later gb_rcu_synchronize) is told to it here; and
+ * the inlines would show it only half of how liburcu hands a dead thread's entry to a new one, so
+ * it gets the functions.
+ */
+#ifndef GB_ENGINE_RCU_H
+#define GB_ENGINE_RCU_H
+
+#include <urcu/urcu-bp.h>
+/* After it: the read-side functions as inlines, which their authors offer to any program. */
+#include <urcu/static/urcu-bp.h>
+
+#if defined(__SANITIZE_THREAD__)
+#define GB_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define GB_TSAN 1
+#endif
+#endif
+#ifndef GB_TSAN
+#define GB_TSAN 0
+#endif
+
+#if GB_TSAN
+#include <sanitizer/tsan_interface.h>
+#endif
+
+static inline void gb_rcu_read_lock(void)
+{
+#if GB_TSAN
+    urcu_bp_read_lock();
+#else
+    _urcu_bp_read_lock();
+#endif
+}
+
+static inline void gb_rcu_read_unlock(void)
+{
+#if GB_TSAN
+    __tsan_release(&urcu_bp_gp);
+    urcu_bp_read_unlock();
+#else
+    _urcu_bp_read_unlock();
+#endif
+}
+
+/* Returns once every section that was open at the call has ended. Blocks: milliseconds. */
+static inline void gb_rcu_synchronize(void)
+{
+    urcu_bp_synchronize_rcu();
+#if GB_TSAN
+    __tsan_acquire(&urcu_bp_gp);
+#endif
+}
+
+#endif
