@@ -1,9 +1,13 @@
 # Helpers: warnings, rooms, programs.
-add_compile_definitions(_GNU_SOURCE URCU_INLINE_SMALL_FUNCTIONS)
+add_compile_definitions(_GNU_SOURCE URCU_INLINE_SMALL_FUNCTIONS
+    GOBLIN_VERSION="${PROJECT_VERSION}")
 add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes
     -Wmissing-prototypes -Wvla -fno-omit-frame-pointer)
 if(GOBLIN_WERROR)
     add_compile_options(-Werror)
+endif()
+if(GOBLIN_FUZZ)
+    add_compile_options(-fsanitize=fuzzer-no-link)
 endif()
 if(GOBLIN_SANITIZE)
     add_compile_options(-fsanitize=${GOBLIN_SANITIZE} -fno-sanitize-recover=all)
