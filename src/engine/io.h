@@ -5,8 +5,10 @@
  * (io_uring), sync (pread and pwrite in the calling thread), and the simulated disk of the tests.
  * Negative errno throughout. Paths are absolute or relative to the working directory.
  *
+ * Lengths, offsets and buffers of a file opened with GB_OPEN_DIRECT keep to its alignment.
+ *
  * Threads: a gb_io and its files may be used from any thread; a gb_queue belongs to one thread at
- * a time (its owner may hand it on under a lock).
+ * a time (its owner may hand it on under a lock). Files and queues end before their gb_io does.
  */
 #ifndef GB_ENGINE_IO_H
 #define GB_ENGINE_IO_H
@@ -22,12 +24,14 @@ struct gb_queue;
 enum gb_open_flags {
     GB_OPEN_CREATE = 1u << 0,    /* make it if absent */
     GB_OPEN_EXCLUSIVE = 1u << 1, /* with CREATE: -EEXIST if present */
-    GB_OPEN_DIRECT = 1u << 2,    /* O_DIRECT; -EINVAL where the file system refuses it */
+    GB_OPEN_DIRECT = 1u << 2,    /* O_DIRECT; -EINVAL where the file system refuses it (CREATE may
+                                    have made the file all the same) */
     GB_OPEN_READ_ONLY = 1u << 3,
 };
 
+/* Both are 1 for a file opened without GB_OPEN_DIRECT. */
 struct gb_alignment {
-    uint32_t memory; /* of buffers, for direct I/O; at least 1 */
+    uint32_t memory; /* of buffers */
     uint32_t offset; /* of offsets and lengths */
 };
 
@@ -38,6 +42,7 @@ struct gb_event {
     int32_t result;
 };
 
+/* A sync covers the writes whose events were taken before it was prepared, and no others. */
 enum gb_op { GB_OP_READ, GB_OP_WRITE, GB_OP_SYNC };
 
 struct gb_operation {
@@ -49,6 +54,9 @@ struct gb_operation {
     void *tag; /* comes back in the event; never NULL */
 };
 
+#define GB_QUEUE_DEPTH_MAX 4096u
+
+/* Anything but 0 ends the listing, which then returns it. */
 typedef int (*gb_list_fn)(void *arg, const char *name);
 
 struct gb_io_ops {
@@ -60,14 +68,15 @@ struct gb_io_ops {
     int (*file_open)(struct gb_io *io, const char *path, unsigned flags, struct gb_file **out);
     void (*file_close)(struct gb_file *file);
     int (*file_size)(struct gb_file *file, uint64_t *bytes);
-    int (*file_alignment)(struct gb_file *file, struct gb_alignment *out); /* statx DIOALIGN */
+    /* What the kernel says (statx), or 4096 where it says nothing. */
+    int (*file_alignment)(struct gb_file *file, struct gb_alignment *out);
     /* Reserves real blocks for [0, bytes) and grows the file to it. Never writes zeros: a file
      * system that cannot (-EOPNOTSUPP) leaves the file sparse at that size and returns 1. */
     int (*file_allocate)(struct gb_file *file, uint64_t bytes);
     int (*file_truncate)(struct gb_file *file, uint64_t bytes);
-    int (*file_sync)(struct gb_file *file); /* fdatasync */
+    int (*file_sync)(struct gb_file *file);              /* fdatasync */
     int (*file_lock)(struct gb_file *file, bool shared); /* -EWOULDBLOCK; released by close */
-    int (*file_advise_away)(struct gb_file *file); /* drop its pages from the page cache */
+    int (*file_advise_away)(struct gb_file *file);       /* drop its pages from the page cache */
     /* Whole or fault: a read returns fewer bytes only at the end of the file. Blocks. */
     int64_t (*file_read)(struct gb_file *file, void *buffer, size_t len, uint64_t offset);
     int64_t (*file_write)(struct gb_file *file, const void *buffer, size_t len, uint64_t offset);
@@ -80,17 +89,24 @@ struct gb_io_ops {
     int (*sync_dir)(struct gb_io *io, const char *dir);
     int (*free_space)(struct gb_io *io, const char *dir, uint64_t *bytes);
 
-    /* Queues. `depth`: operations in flight at once. */
+    /* Queues. `depth`: operations in flight at once, up to GB_QUEUE_DEPTH_MAX (else -EINVAL). An
+     * operation is in flight from prepare until its event is taken. Events come in any order. */
     int (*queue_create)(struct gb_io *io, unsigned depth, struct gb_queue **out);
-    void (*queue_destroy)(struct gb_queue *queue); /* waits for what is in flight */
+    /* Drops what was prepared and never submitted, waits for the rest. */
+    void (*queue_destroy)(struct gb_queue *queue);
     /* Prepares one operation; it starts at the next submit. -EAGAIN: `depth` are in flight. */
     int (*queue_prepare)(struct gb_queue *queue, const struct gb_operation *operation);
+    /* After a fault (-ENOMEM, -EAGAIN: the kernel is out of memory) what has not started stays
+     * prepared: submit or reap again. */
     int (*queue_submit)(struct gb_queue *queue);
     /* Takes up to `max` events. timeout_ms 0: what is there; < 0: waits for one. Returns how many
      * (0 on a timeout, or at once when nothing is in flight). Submits what is still prepared. */
     int (*queue_reap)(struct gb_queue *queue, struct gb_event *events, unsigned max,
                       int timeout_ms);
-    int (*queue_eventfd)(struct gb_queue *queue); /* -ENOSYS where nothing is ever in flight */
+    /* A descriptor that is readable while events may wait; a reap that leaves none behind drains
+     * it, so wait for it level-triggered. The queue's: never close or read it. -ENOSYS where
+     * submit leaves nothing to wait for. */
+    int (*queue_eventfd)(struct gb_queue *queue);
     unsigned (*queue_in_flight)(const struct gb_queue *queue);
 };
 

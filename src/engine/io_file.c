@@ -1,0 +1,329 @@
+/* Blocking file and name operations, shared by the sync and the uring backend. */
+#include "engine/io_file.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "base/assert.h"
+#include "base/bits.h"
+
+#define FILE_MODE 0640
+#define DIR_MODE  0750
+
+/* What direct I/O may need where the kernel does not say (before Linux 6.1, and file systems that
+ * do not fill it in): no logical block in use is larger. */
+#define DIRECT_ALIGNMENT_UNKNOWN 4096u
+
+struct real_file {
+    struct gb_file base;
+    int fd;
+    struct gb_alignment alignment; /* 1 and 1 without GB_OPEN_DIRECT; fixed at open */
+};
+
+static struct real_file *real(struct gb_file *file)
+{
+    return (struct real_file *)file;
+}
+
+static const struct real_file *real_const(const struct gb_file *file)
+{
+    return (const struct real_file *)file;
+}
+
+static struct gb_alignment ask_direct_alignment(int fd)
+{
+    struct gb_alignment answer = {DIRECT_ALIGNMENT_UNKNOWN, DIRECT_ALIGNMENT_UNKNOWN};
+#ifdef STATX_DIOALIGN
+    struct statx status;
+    /* Zeros mean that the file takes O_DIRECT only in name: nothing to learn from them. */
+    if (statx(fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &status) == 0 &&
+        (status.stx_mask & STATX_DIOALIGN) != 0 && status.stx_dio_mem_align != 0 &&
+        status.stx_dio_offset_align != 0) {
+        answer.memory = status.stx_dio_mem_align;
+        answer.offset = status.stx_dio_offset_align;
+    }
+#else
+    (void)fd;
+#endif
+    return answer;
+}
+
+static int open_retrying(const char *path, int flags)
+{
+    int fd;
+    do {
+        fd = open(path, flags | O_CLOEXEC, FILE_MODE);
+    } while (fd < 0 && errno == EINTR);
+    return fd < 0 ? -errno : fd;
+}
+
+/* Owns: takes `fd`, also when it fails. */
+static int wrap_descriptor(struct gb_io *io, int fd, bool direct, struct gb_file **out)
+{
+    struct real_file *file = malloc(sizeof(*file));
+    if (file == NULL) {
+        close(fd);
+        return -ENOMEM;
+    }
+    file->base.io = io;
+    file->fd = fd;
+    file->alignment = direct ? ask_direct_alignment(fd) : (struct gb_alignment){1, 1};
+    *out = &file->base;
+    return 0;
+}
+
+int gb_io_file_open(struct gb_io *io, const char *path, unsigned flags, struct gb_file **out)
+{
+    int os_flags = (flags & GB_OPEN_READ_ONLY) != 0 ? O_RDONLY : O_RDWR;
+    if ((flags & GB_OPEN_CREATE) != 0) {
+        os_flags |= O_CREAT;
+    }
+    if ((flags & GB_OPEN_EXCLUSIVE) != 0) {
+        os_flags |= O_EXCL;
+    }
+    if ((flags & GB_OPEN_DIRECT) != 0) {
+        os_flags |= O_DIRECT;
+    }
+    int fd = open_retrying(path, os_flags);
+    if (fd < 0) {
+        return fd;
+    }
+    return wrap_descriptor(io, fd, (flags & GB_OPEN_DIRECT) != 0, out);
+}
+
+/* For file systems without O_TMPFILE. */
+static int open_and_unlink(const char *dir, int os_flags)
+{
+    static atomic_uint serial; /* relaxed: only makes names differ within the process */
+    char path[PATH_MAX];
+    int len = snprintf(path, sizeof(path), "%s/.goblin-probe-%ld-%u", dir, (long)getpid(),
+                       atomic_fetch_add_explicit(&serial, 1, memory_order_relaxed));
+    if (len < 0 || (size_t)len >= sizeof(path)) {
+        return -ENAMETOOLONG;
+    }
+    int fd = open_retrying(path, os_flags | O_CREAT | O_EXCL);
+    if (fd >= 0 || fd == -EINVAL) { /* O_DIRECT may be refused after the name was made */
+        unlink(path);
+    }
+    return fd;
+}
+
+int gb_io_file_open_nameless(struct gb_io *io, const char *dir, unsigned flags,
+                             struct gb_file **out)
+{
+    int os_flags = O_RDWR | ((flags & GB_OPEN_DIRECT) != 0 ? O_DIRECT : 0);
+    int fd = open_retrying(dir, os_flags | O_TMPFILE);
+    if (fd == -EOPNOTSUPP || fd == -EISDIR || fd == -EINVAL) {
+        fd = open_and_unlink(dir, os_flags);
+    }
+    if (fd < 0) {
+        return fd;
+    }
+    return wrap_descriptor(io, fd, (flags & GB_OPEN_DIRECT) != 0, out);
+}
+
+void gb_io_file_close(struct gb_file *file)
+{
+    /* Whatever close says, the descriptor is gone; what must last was synced before. */
+    close(real(file)->fd);
+    free(file);
+}
+
+int gb_io_file_descriptor(const struct gb_file *file)
+{
+    return real_const(file)->fd;
+}
+
+bool gb_io_file_is_stuck(const struct gb_file *file, uint64_t offset)
+{
+    return offset % real_const(file)->alignment.offset != 0;
+}
+
+int gb_io_file_size(struct gb_file *file, uint64_t *bytes)
+{
+    struct stat status;
+    if (fstat(real(file)->fd, &status) != 0) {
+        return -errno;
+    }
+    *bytes = (uint64_t)status.st_size;
+    return 0;
+}
+
+int gb_io_file_alignment(struct gb_file *file, struct gb_alignment *out)
+{
+    *out = real(file)->alignment;
+    return 0;
+}
+
+int gb_io_file_truncate(struct gb_file *file, uint64_t bytes)
+{
+    int rc;
+    do {
+        rc = ftruncate(real(file)->fd, (off_t)bytes);
+    } while (rc != 0 && errno == EINTR);
+    return rc != 0 ? -errno : 0;
+}
+
+int gb_io_file_allocate(struct gb_file *file, uint64_t bytes)
+{
+    if (bytes == 0) {
+        return 0;
+    }
+    int rc;
+    do {
+        rc = fallocate(real(file)->fd, 0, 0, (off_t)bytes);
+    } while (rc != 0 && errno == EINTR);
+    if (rc == 0) {
+        return 0;
+    }
+    if (errno != EOPNOTSUPP && errno != ENOSYS) {
+        return -errno;
+    }
+    uint64_t size;
+    rc = gb_io_file_size(file, &size);
+    if (rc == 0 && size < bytes) {
+        rc = gb_io_file_truncate(file, bytes);
+    }
+    return rc != 0 ? rc : 1;
+}
+
+int gb_io_file_sync(struct gb_file *file)
+{
+    int rc;
+    do {
+        rc = fdatasync(real(file)->fd);
+    } while (rc != 0 && errno == EINTR);
+    return rc != 0 ? -errno : 0;
+}
+
+int gb_io_file_lock(struct gb_file *file, bool shared)
+{
+    int rc;
+    do {
+        rc = flock(real(file)->fd, (shared ? LOCK_SH : LOCK_EX) | LOCK_NB);
+    } while (rc != 0 && errno == EINTR);
+    return rc != 0 ? -errno : 0;
+}
+
+int gb_io_file_advise_away(struct gb_file *file)
+{
+    return -posix_fadvise(real(file)->fd, 0, 0, POSIX_FADV_DONTNEED);
+}
+
+int64_t gb_io_file_read(struct gb_file *file, void *buffer, size_t len, uint64_t offset)
+{
+    size_t done = 0;
+    while (done < len) {
+        ssize_t n = pread(real(file)->fd, (unsigned char *)buffer + done, len - done,
+                          (off_t)(offset + done));
+        if (n < 0 && errno == EINTR) {
+            continue;
+        }
+        if (n < 0) {
+            return -errno;
+        }
+        done += (size_t)n;
+        if (n == 0 || gb_io_file_is_stuck(file, offset + done)) {
+            break;
+        }
+    }
+    return (int64_t)done;
+}
+
+int64_t gb_io_file_write(struct gb_file *file, const void *buffer, size_t len, uint64_t offset)
+{
+    size_t done = 0;
+    while (done < len) {
+        ssize_t n = pwrite(real(file)->fd, (const unsigned char *)buffer + done, len - done,
+                           (off_t)(offset + done));
+        if (n < 0 && errno == EINTR) {
+            continue;
+        }
+        if (n < 0) {
+            return -errno;
+        }
+        done += (size_t)n;
+        if (n == 0 || (done < len && gb_io_file_is_stuck(file, offset + done))) {
+            return -EIO;
+        }
+    }
+    return (int64_t)done;
+}
+
+int gb_io_file_rename(struct gb_io *io, const char *from, const char *to)
+{
+    (void)io;
+    return rename(from, to) != 0 ? -errno : 0;
+}
+
+int gb_io_file_unlink(struct gb_io *io, const char *path)
+{
+    (void)io;
+    return unlink(path) != 0 ? -errno : 0;
+}
+
+int gb_io_file_make_dir(struct gb_io *io, const char *path)
+{
+    (void)io;
+    return mkdir(path, DIR_MODE) != 0 ? -errno : 0;
+}
+
+int gb_io_file_list(struct gb_io *io, const char *dir, gb_list_fn visit, void *arg)
+{
+    (void)io;
+    DIR *stream = opendir(dir);
+    if (stream == NULL) {
+        return -errno;
+    }
+    int rc = 0;
+    while (rc == 0) {
+        errno = 0;
+        const struct dirent *entry = readdir(stream);
+        if (entry == NULL) {
+            rc = -errno;
+            break;
+        }
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) {
+            rc = visit(arg, entry->d_name);
+        }
+    }
+    closedir(stream);
+    return rc;
+}
+
+int gb_io_file_sync_dir(struct gb_io *io, const char *dir)
+{
+    (void)io;
+    int fd = open_retrying(dir, O_RDONLY | O_DIRECTORY);
+    if (fd < 0) {
+        return fd;
+    }
+    int rc;
+    do {
+        rc = fsync(fd);
+    } while (rc != 0 && errno == EINTR);
+    rc = rc != 0 ? -errno : 0;
+    close(fd);
+    return rc;
+}
+
+int gb_io_file_free_space(struct gb_io *io, const char *dir, uint64_t *bytes)
+{
+    (void)io;
+    struct statvfs status;
+    if (statvfs(dir, &status) != 0) {
+        return -errno;
+    }
+    *bytes = (uint64_t)status.f_bavail * status.f_frsize;
+    return 0;
+}
