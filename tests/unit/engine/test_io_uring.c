@@ -1,0 +1,237 @@
+/* What becomes of the io_uring backend where the kernel refuses rings: each refusal happens in a
+ * child that has forbidden itself something. */
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "engine/io.h"
+
+#define DIR_ABSENT "/nonexistent-goblin-probe"
+
+/* What a child found, sent through a pipe. */
+struct report {
+    int rc;
+    int sync_rc;
+    char why[256];
+};
+
+/* Makes `number` fail with `error` from here on in this process. */
+static int forbid_syscall(unsigned number, unsigned error)
+{
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (error & SECCOMP_RET_DATA)),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof(filter) / sizeof(filter[0]), filter};
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) {
+        return -errno;
+    }
+    return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0 ? -errno : 0;
+}
+
+struct hardship {
+    unsigned syscall; /* 0: none */
+    unsigned error;
+    int resource; /* -1: none */
+    rlim_t limit;
+    const char *dir;
+};
+
+static int endure(const struct hardship *hardship)
+{
+    if (hardship->resource >= 0) {
+        struct rlimit limit = {hardship->limit, hardship->limit};
+        if (setrlimit((__rlimit_resource_t)hardship->resource, &limit) != 0) {
+            return -errno;
+        }
+    }
+    return hardship->syscall != 0 ? forbid_syscall(hardship->syscall, hardship->error) : 0;
+}
+
+static void try_in_child(const struct hardship *hardship, int to)
+{
+    struct report report = {0};
+    int rc = endure(hardship);
+    if (rc == 0) {
+        struct gb_io *io;
+        report.rc = gb_io_uring_create(&io, hardship->dir, report.why, sizeof(report.why));
+        if (report.rc == 0) {
+            io->ops->destroy(io);
+        }
+        report.sync_rc = gb_io_sync_create(&io);
+        if (report.sync_rc == 0) {
+            io->ops->destroy(io);
+        }
+        rc = write(to, &report, sizeof(report)) == sizeof(report) ? 0 : -errno;
+    }
+    _exit(rc == 0 ? 0 : 1);
+}
+
+static struct report try_under(struct hardship hardship)
+{
+    struct report report;
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        try_in_child(&hardship, ends[1]);
+    }
+    close(ends[1]);
+    assert_int_equal(read(ends[0], &report, sizeof(report)), sizeof(report));
+    close(ends[0]);
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    assert_int_equal(report.sync_rc, 0);
+    assert_null(strchr(report.why, '\n'));
+    return report;
+}
+
+static const char *scratch(void)
+{
+    const char *root = getenv("TMPDIR");
+    return root != NULL ? root : "/tmp";
+}
+
+/* Some tests have a point only where rings work without the hardship. */
+static void need_uring(void)
+{
+    struct report report = try_under((struct hardship){.resource = -1, .dir = scratch()});
+    if (report.rc != 0) {
+        print_message("no io_uring here: %s\n", report.why);
+        skip();
+    }
+}
+
+static void uring_create__names_a_forbidden_setup(void **state)
+{
+    (void)state;
+    struct report report =
+        try_under((struct hardship){SYS_io_uring_setup, EPERM, .resource = -1, .dir = scratch()});
+    assert_int_equal(report.rc, -EPERM);
+    assert_string_equal(report.why, "io_uring_setup: Operation not permitted (seccomp or "
+                                    "kernel.io_uring_disabled)");
+}
+
+static void uring_create__names_a_missing_setup(void **state)
+{
+    (void)state;
+    struct report report =
+        try_under((struct hardship){SYS_io_uring_setup, ENOSYS, .resource = -1, .dir = scratch()});
+    assert_int_equal(report.rc, -ENOSYS);
+    assert_string_equal(report.why, "io_uring_setup: Function not implemented (not in this "
+                                    "kernel, or hidden by seccomp)");
+}
+
+static void uring_create__names_a_lack_of_locked_memory(void **state)
+{
+    (void)state;
+    struct report report =
+        try_under((struct hardship){SYS_io_uring_setup, ENOMEM, .resource = -1, .dir = scratch()});
+    assert_int_equal(report.rc, -ENOMEM);
+    assert_non_null(strstr(report.why, "RLIMIT_MEMLOCK"));
+}
+
+static void uring_create__notices_a_ring_that_cannot_be_entered(void **state)
+{
+    (void)state;
+    need_uring();
+    struct report report =
+        try_under((struct hardship){SYS_io_uring_enter, EPERM, .resource = -1, .dir = scratch()});
+    assert_int_equal(report.rc, -EPERM);
+    assert_non_null(strstr(report.why, "write through io_uring: Operation not permitted"));
+}
+
+static void uring_create__gives_up_on_a_ring_that_takes_nothing(void **state)
+{
+    (void)state;
+    need_uring();
+    struct report report =
+        try_under((struct hardship){SYS_io_uring_enter, EAGAIN, .resource = -1, .dir = scratch()});
+    assert_int_equal(report.rc, -EAGAIN);
+}
+
+static void uring_create__names_a_lack_of_descriptors(void **state)
+{
+    (void)state;
+    need_uring();
+    struct report report =
+        try_under((struct hardship){.resource = RLIMIT_NOFILE, .limit = 0, .dir = scratch()});
+    assert_int_equal(report.rc, -EMFILE);
+    assert_non_null(strstr(report.why, "Too many open files"));
+}
+
+static void uring_create__fits_64_kib_of_locked_memory(void **state)
+{
+    (void)state;
+    need_uring();
+    struct report report =
+        try_under((struct hardship){.resource = RLIMIT_MEMLOCK, .limit = 65536, .dir = scratch()});
+    assert_int_equal(report.rc, 0);
+}
+
+static void uring_create__blames_the_directory_for_a_missing_directory(void **state)
+{
+    (void)state;
+    need_uring();
+    struct report report = try_under((struct hardship){.resource = -1, .dir = DIR_ABSENT});
+    assert_int_equal(report.rc, -ENOENT);
+    assert_string_equal(report.why, "probe file: No such file or directory");
+}
+
+static int count_names(void *arg, const char *name)
+{
+    (void)name;
+    (*(unsigned *)arg)++;
+    return 0;
+}
+
+static void uring_create__leaves_no_name_behind(void **state)
+{
+    (void)state;
+    need_uring();
+    char dir[128];
+    snprintf(dir, sizeof(dir), "%s/goblin-probe-XXXXXX", scratch());
+    assert_non_null(mkdtemp(dir));
+    struct gb_io *io;
+    char why[256];
+    assert_int_equal(gb_io_uring_create(&io, dir, why, sizeof(why)), 0);
+    unsigned names = 0;
+    assert_int_equal(io->ops->list(io, dir, count_names, &names), 0);
+    assert_int_equal(names, 0);
+    io->ops->destroy(io);
+    assert_int_equal(rmdir(dir), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(uring_create__names_a_forbidden_setup),
+        cmocka_unit_test(uring_create__names_a_missing_setup),
+        cmocka_unit_test(uring_create__names_a_lack_of_locked_memory),
+        cmocka_unit_test(uring_create__notices_a_ring_that_cannot_be_entered),
+        cmocka_unit_test(uring_create__gives_up_on_a_ring_that_takes_nothing),
+        cmocka_unit_test(uring_create__names_a_lack_of_descriptors),
+        cmocka_unit_test(uring_create__fits_64_kib_of_locked_memory),
+        cmocka_unit_test(uring_create__blames_the_directory_for_a_missing_directory),
+        cmocka_unit_test(uring_create__leaves_no_name_behind),
+    };
+    return cmocka_run_group_tests_name("uring refused", tests, NULL, NULL);
+}
