@@ -40,7 +40,7 @@ static void close_fixture(struct fixture *fixture)
 static uint64_t add_item(struct fixture *fixture, const void *key, size_t len)
 {
     uint64_t place = fixture->used;
-    uint32_t footprint = gb_item_footprint_for((uint32_t)len, 0);
+    uint64_t footprint = gb_align_up(sizeof(struct gb_item) + len, 8);
     assert_true(place + footprint <= ARENA_BYTES);
     struct gb_item *item = (struct gb_item *)(void *)(fixture->arena + place);
     memset(item, 0, sizeof(*item));
@@ -441,7 +441,7 @@ static void scan__lets_the_visitor_remove_what_it_visits(void **state)
 {
     (void)state;
     struct fixture fixture;
-    open_fixture(&fixture, 64 * 1024); /* so that chains get long */
+    open_fixture(&fixture, 64 * 1024);
     static unsigned visits[NUMBERS];
     memset(visits, 0, sizeof(visits));
     for (uint64_t i = 0; i < 4000; i++) {
