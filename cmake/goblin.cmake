@@ -1,6 +1,5 @@
 # Helpers: warnings, rooms, programs.
-add_compile_definitions(_GNU_SOURCE URCU_INLINE_SMALL_FUNCTIONS
-    GOBLIN_VERSION="${PROJECT_VERSION}")
+add_compile_definitions(_GNU_SOURCE GOBLIN_VERSION="${PROJECT_VERSION}")
 add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes
     -Wmissing-prototypes -Wvla -fno-omit-frame-pointer)
 if(GOBLIN_WERROR)
