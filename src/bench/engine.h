@@ -72,6 +72,7 @@ struct gb_engine_stats {
     uint64_t device_read_bytes;
     uint64_t device_writes;
     uint64_t device_write_bytes;
+    uint64_t bench_reads; /* read calls that only the bench's own questions made */
     uint64_t promotions;
     uint64_t arena_moved_bytes;
     uint64_t memory_used_bytes; /* by the engine's own count; 0: it has none */
