@@ -206,12 +206,15 @@ int gb_segment_header_decode(struct gb_segment_header *header, const unsigned ch
 
 static bool footer_valid(const struct gb_segment_footer *footer)
 {
-    if (footer->used_bytes < GB_SEGMENT_HEADER ||
-        footer->used_bytes > SEGMENT_BYTES_MAX - GB_SEGMENT_FOOTER || footer->used_bytes % 8 != 0 ||
+    if (footer->used_bytes > SEGMENT_BYTES_MAX - GB_SEGMENT_FOOTER || footer->used_bytes % 8 != 0 ||
         footer->min_sequence > footer->max_sequence || footer->piece_count > GB_PIECES_MAX) {
         return false;
     }
-    if (footer->record_count == 0 ? footer->max_sequence != 0 : footer->piece_count == 0) {
+    if (footer->record_count == 0) {
+        return footer->piece_count == 0 && footer->max_sequence == 0 &&
+               (footer->used_bytes == 0 || footer->used_bytes == GB_SEGMENT_HEADER);
+    }
+    if (footer->piece_count == 0 || footer->used_bytes < GB_SEGMENT_HEADER + GB_RECORD_HEADER) {
         return false;
     }
     uint64_t floor = GB_SEGMENT_HEADER;

@@ -200,6 +200,11 @@ static void segment_footer__of_an_empty_segment_comes_back(void **state)
     gb_segment_footer_encode(&footer, SALT, block);
     assert_int_equal(gb_segment_footer_decode(&back, SALT, block), 0);
     assert_memory_equal(&back, &footer, sizeof(back));
+    footer.used_bytes = 0;
+    gb_segment_footer_encode(&footer, SALT, block);
+    assert_int_equal(gb_segment_footer_decode(&back, SALT, block), 0);
+    plant(block, 24, 8192, SALT);
+    assert_int_equal(gb_segment_footer_decode(&back, SALT, block), GOBLIN_ECORRUPT);
 }
 
 static void segment_footer__of_an_earlier_generation_is_corrupt(void **state)
