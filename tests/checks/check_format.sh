@@ -12,3 +12,9 @@ refuses 'a brace on the wrong line' 'clang-format' "$house/scripts/check-format"
 
 passes 'repairing it' "$house/scripts/check-format" --fix "$root"
 passes 'the repaired file' "$house/scripts/check-format" "$root"
+
+printf '/* ---- heading %s */\n' "$(printf -- '-%.0s' {1..100})" >"$root/src/base/f.c"
+refuses 'a ruler that is too long' '100' "$house/scripts/check-sizes" "$root"
+passes 'cutting it' "$house/scripts/check-format" --fix "$root"
+passes 'the cut ruler' "$house/scripts/check-sizes" "$root"
+passes 'which has 100 columns' grep -qE '^.{100}$' "$root/src/base/f.c"

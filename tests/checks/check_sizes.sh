@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# scripts/check-sizes holds files, headers, functions and parameter lists to their limits, each of
+# scripts/check-sizes holds files, headers, lines, functions and parameter lists to their limits, each of
 # which is tried at the limit and one beyond.
 # shellcheck source=tests/checks/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -23,6 +23,14 @@ refuses 'a file of 801 lines' 'f.c:801: the file has 801 lines' "${check[@]}"
 lines 1 >"$root/src/base/f.c"
 lines 301 >"$root/include/goblin/f.h"
 refuses 'a header of 301 lines' 'f.h:301: the file has 301 lines' "${check[@]}"
+
+fresh src/base
+printf '/* %s%s */\n' "$(printf 'x%.0s' {1..84})" '……………' >"$root/src/base/f.c"
+passes 'a line of 95 columns in 105 bytes' "${check[@]}"
+printf '/* %s */\n' "$(printf 'x%.0s' {1..94})" >"$root/src/base/f.c"
+passes 'a line of 100 columns' "${check[@]}"
+printf '/* %s */\n' "$(printf 'x%.0s' {1..95})" >"$root/src/base/f.c"
+refuses 'a line of 101 columns' 'f.c:1: the line has 101 columns' "${check[@]}"
 
 fresh src/base tests/unit
 function_of 60 >"$root/src/base/f.c"
