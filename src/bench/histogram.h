@@ -29,8 +29,9 @@ double gb_histogram_mean(const struct gb_histogram *histogram); /* 0 when empty 
 /* The value below or at which the share `quantile` (0 to 1) of all values lies; 0 when empty. */
 double gb_histogram_quantile(const struct gb_histogram *histogram, double quantile);
 
-/* Walks the buckets that hold anything in rising order: starts at *cursor = 0, gives the bucket's
- * upper end and the share of values up to it. 0 at the end. For plotting distributions. */
+/* Walks the buckets that hold anything in rising order: start with *cursor = 0, and each call gives
+ * a bucket's upper end and the share of values up to it (kept by the caller between calls). 0 at
+ * the end. For plotting distributions. */
 int gb_histogram_next(const struct gb_histogram *histogram, uint32_t *cursor, double *value,
                       double *share);
 
