@@ -167,7 +167,7 @@ static enum gb_exit run_stats(const struct gb_verb_call *call)
 const struct gb_verb gb_verbs_stats = {
     .name = "stats",
     .operands = "DIR",
-    .summary = "Prints what a store holds and what it would hold in RAM",
+    .summary = "Prints what a store holds: objects, disk and memory",
     .options = stats_options,
     .settings_bytes = sizeof(struct stats_settings),
     .operands_least = 1,
