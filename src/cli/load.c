@@ -120,7 +120,8 @@ static void load_file(struct load *load, const char *relative, unsigned char *bu
         goto free_texts;
     }
     struct gb_stream_source source = {
-        .fd = fd, .size = gb_stream_size(fd), .buffer = buffer, .progress = &load->progress};
+        .fd = fd, .size = gb_stream_size(fd), .progress = &load->progress};
+    source.buffer = buffer;
     int result = gb_stream_put(load->session.store, key, &source, &load->options, NULL);
     (void)close(fd);
     if (source.source_fault != 0) {

@@ -173,7 +173,7 @@ int gb_options_parse(const struct gb_option_group *groups, size_t group_count, i
                      char **argv, bool stop_at_operand, struct goblin_error *error)
 {
     struct parser parser = {.error = error};
-    (void)strcpy(parser.letters, stop_at_operand ? "+:" : ":");
+    (void)snprintf(parser.letters, sizeof(parser.letters), "%s", stop_at_operand ? "+:" : ":");
     for (size_t i = 0; i < group_count; i++) {
         for (const struct gb_option *row = groups[i].options; row->name != NULL; row++) {
             add_row(&parser, row, groups[i].settings);

@@ -182,7 +182,7 @@ const char *gb_text_format_time(char out[GB_TEXT_TIME], int64_t time_ms)
     time_t seconds = (time_t)(time_ms / 1000);
     struct tm tm;
     if (time_ms == 0) {
-        (void)strcpy(out, "never");
+        (void)snprintf(out, GB_TEXT_TIME, "never");
     } else if (time_ms < 0 || gmtime_r(&seconds, &tm) == NULL || tm.tm_year > 9999 - 1900) {
         (void)snprintf(out, GB_TEXT_TIME, "%lld ms", (long long)time_ms);
     } else {
