@@ -16,6 +16,7 @@
 
 #include "base/bits.h"
 #include "engine/io.h"
+#include "sim/simdisk.h"
 
 #define BIG_DEPTH 600u
 
@@ -664,6 +665,22 @@ static int set_up_uring(void **state)
     return 0;
 }
 
+static int set_up_sim(void **state)
+{
+    *state = &fixture;
+    fixture.io = simdisk_create(1);
+    fixture.ops = fixture.io->ops;
+    strcpy(fixture.dir, "/scratch");
+    return fixture.ops->make_dir(fixture.io, fixture.dir);
+}
+
+static int destroy_sim(void **state)
+{
+    (void)state;
+    fixture.ops->destroy(fixture.io);
+    return 0;
+}
+
 static int remove_scratch(void **state)
 {
     (void)state;
@@ -714,6 +731,7 @@ int main(void)
         cmocka_unit_test(queue__agrees_with_a_plain_array),
     };
     int failed = cmocka_run_group_tests_name("sync", tests, set_up_sync, remove_scratch);
+    failed += cmocka_run_group_tests_name("simulated disk", tests, set_up_sim, destroy_sim);
     if (has_uring()) {
         failed += cmocka_run_group_tests_name("uring", tests, set_up_uring, remove_scratch);
     }
