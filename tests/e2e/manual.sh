@@ -52,19 +52,34 @@ while read -r option; do
     [ "$found" = yes ] || complain "goblin.1 explains --$option, which no verb has"
 done <"$work/explained"
 
+# goblin-bench: every flag of every command stands in its section, and the other way round.
+if [ -n "${GOBLIN_BENCH:-}" ]; then
+    for command in $("$GOBLIN_BENCH" --help | sed -n 's/^  \([a-z][a-z]*\)  .*/\1/p'); do
+        "$GOBLIN_BENCH" "$command" --help | grep -oE '^  --[a-z-]+' | sed 's/.*--//' |
+            grep -vx help | sort -u >"$work/shown"
+        sed -n "/^\.Ss $command\$/,/^\.S[sh] /p" "$man/goblin-bench.1" |
+            sed -n 's/^\.It Fl -\([a-z-]*\).*/\1/p' | sort -u >"$work/explained"
+        diff "$work/shown" "$work/explained" ||
+            complain "goblin-bench.1 (>) and goblin-bench $command --help (<) differ"
+    done
+fi
+
 # Completion, as bash would call it.
 # shellcheck source=/dev/null
 . "$GOBLIN_SOURCE/completions/bash/goblin"
+# shellcheck source=/dev/null
+. "$GOBLIN_SOURCE/completions/bash/goblin-bench"
 completes() { # what must be offered, words...
     local wanted=$1
     shift
-    COMP_WORDS=("$GOBLIN" "$@")
+    COMP_WORDS=("$program" "$@")
     COMP_CWORD=$#
     COMPREPLY=()
-    _goblin || true # its status is nobody's business
+    $function || true # its status is nobody's business
     grep -qxF -- "$wanted" <<<"$(printf '%s\n' "${COMPREPLY[@]}")" ||
         complain "completion of '$*' offers '${COMPREPLY[*]}', not '$wanted'"
 }
+program=$GOBLIN function=_goblin
 completes init in
 completes stats --memory 64M st
 completes --memory get store key --m
@@ -75,4 +90,11 @@ completes "$GOBLIN_SOURCE/docs" get "$GOBLIN_SOURCE/do"
 completes "$GOBLIN_SOURCE/LICENSE" put store key "$GOBLIN_SOURCE/LIC"
 completes "$GOBLIN_SOURCE/LICENSE" get store key -o "$GOBLIN_SOURCE/LIC"
 completes clear help cl
+if [ -n "${GOBLIN_BENCH:-}" ]; then
+    program=$GOBLIN_BENCH function=_goblin_bench
+    completes study st
+    completes --engines study --en
+    completes debian study --corpus de
+    completes "$GOBLIN_SOURCE/docs" study --out "$GOBLIN_SOURCE/do"
+fi
 exit "$status"
