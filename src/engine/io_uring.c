@@ -5,9 +5,9 @@
  * transfer, wait in a list in memory; a flush moves them into the submission ring and enters the
  * kernel once. The completion ring has room for a whole queue, so it never overflows.
  *
- * SINGLE_ISSUER and DEFER_TASKRUN are not asked for: a queue may be handed to another thread. Nor is
- * COOP_TASKRUN: it gained nothing measurable, and would make whoever a queue was handed to wait for
- * the next tick of the thread that submitted.
+ * SINGLE_ISSUER and DEFER_TASKRUN are not asked for: a queue may be handed to another thread. Nor
+ * is COOP_TASKRUN: it gained nothing measurable, and would make whoever a queue was handed to wait
+ * for the next tick of the thread that submitted.
  */
 #include <errno.h>
 #include <liburing.h>
