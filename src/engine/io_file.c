@@ -189,7 +189,7 @@ int gb_io_file_allocate(struct gb_file *file, uint64_t bytes)
     if (errno != EOPNOTSUPP && errno != ENOSYS) {
         return -errno;
     }
-    uint64_t size;
+    uint64_t size = 0;
     rc = gb_io_file_size(file, &size);
     if (rc == 0 && size < bytes) {
         rc = gb_io_file_truncate(file, bytes);
