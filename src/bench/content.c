@@ -45,11 +45,16 @@ void gb_content_fini(struct gb_content *content)
     }
 }
 
-/* Reads all of a mapping, and writes where stamps will be written: those pages become private. */
+/* Reads all of the pool and of the window's mapping, and writes where stamps will be written: those
+ * pages become private. */
 static void window_touch(struct gb_content_window *window)
 {
     uint64_t bytes = 2 * window->content->payload.pool_bytes;
     volatile uint8_t *mapping = window->payload.mapping;
+    const volatile uint8_t *pool = window->content->payload.pool;
+    for (uint64_t i = 0; i < bytes / 2; i += PAGE_BYTES) {
+        (void)pool[i];
+    }
     for (uint64_t i = 0; i < bytes; i += PAGE_BYTES) {
         uint8_t byte = mapping[i];
         if (i % GB_PAYLOAD_STRIDE_BYTES == 0) {

@@ -44,7 +44,7 @@ void gb_progress_update(struct gb_progress *progress, uint64_t done_bytes)
         gb_units_format_duration(eta, sizeof(eta), (uint64_t)((double)left / rate * 1e9));
     }
     double part = progress->total ? (double)done_bytes / (double)progress->total * 100 : 100;
-    fprintf(stderr, "\r\033[K%-28s %5.1f %%  %8.1f MiB/s  %s left", progress->label, part,
+    fprintf(stderr, "\r\033[K%-44s %5.1f %%  %8.1f MiB/s  %s left", progress->label, part,
             rate / (1 << 20), eta);
     fflush(stderr);
 }

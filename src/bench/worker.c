@@ -60,12 +60,6 @@ static uint64_t resident_bytes(uint64_t *peak_bytes)
     return rss;
 }
 
-static void state_begin_peak(struct gb_worker_state *state)
-{
-    (void)state;
-    gb_procfs_reset_peak();
-}
-
 static int state_init(struct gb_worker_state *state, const struct gb_worker *worker)
 {
     memset(state, 0, sizeof(*state));
@@ -134,7 +128,7 @@ static int state_reopen(struct gb_worker_state *state, struct gb_worker_reply *r
 {
     const struct gb_worker *worker = state->worker;
     state_release_windows(state);
-    state_begin_peak(state);
+    gb_procfs_reset_peak();
     uint64_t started_ns = gb_progress_now_ns();
     int rc = worker->ops->open(&state->engine, &worker->config, GB_ENGINE_REPLAY, &reply->error);
     if (rc < 0) {
@@ -174,7 +168,7 @@ static int state_obey(struct gb_worker_state *state, const struct gb_worker_orde
     atomic_store_explicit(&state->worker->shared->done_bytes, 0, memory_order_relaxed);
     switch (order->verb) {
     case GB_WORKER_POPULATE:
-        state_begin_peak(state);
+        gb_procfs_reset_peak();
         return gb_worker_populate(state, reply);
     case GB_WORKER_REOPEN:
         return state_reopen(state, reply);
