@@ -1,6 +1,6 @@
 /*
  * goblin-bench simulate reads.csv --rate 937mbit: the idealised link over recorded requests, a
- * table per engine, and a plot over rates from 100 Mbit/s to 100 Gbit/s.
+ * table per engine, and a plot over rates from 100 Mbit/s to 100 Gbit/s. `error` is never NULL.
  */
 #ifndef GB_BENCH_SIMULATE_H
 #define GB_BENCH_SIMULATE_H
@@ -38,6 +38,11 @@ __attribute__((warn_unused_result)) int gb_simulate_run(struct gb_simulation *si
 /* The rates of the plot, rising: 100 Mbit/s to 100 Gbit/s in ten steps a decade. Returns how many
  * (at most `most`). */
 size_t gb_simulate_plot_rates(uint64_t *rates_bps, size_t most);
+
+/* Writes <directory>/link.dat and draws link.svg from the rates behind the first, which is the one
+ * asked for. 1 = drawn, 0 = only the data, for want of gnuplot. */
+int gb_simulate_plot(const struct gb_simulation *simulation, const char *directory,
+                     struct goblin_error *error);
 
 /* The command; argv[0] is "simulate". Returns an exit code. */
 int gb_cmd_simulate(int argc, char **argv);
