@@ -1,0 +1,63 @@
+/*
+ * goblin-bench micro: what one call of libgoblin costs when the device is not in the way, and what
+ * one object costs in RAM. Everything goes through the public API.
+ *
+ *     micro.c        the command and its output
+ *     micro_store.c  stores made for a case, loaded and measured
+ */
+#ifndef GB_BENCH_MICRO_H
+#define GB_BENCH_MICRO_H
+
+#include <limits.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "goblin/error.h"
+#include "goblin/stats.h"
+
+struct gb_micro_options {
+    const char *dir;
+    const char *out; /* JSON; NULL: none */
+    double scale;    /* of the numbers of objects and operations */
+};
+
+enum {
+    GB_MICRO_VALUE_BYTES = 400,
+    GB_MICRO_KEY_BYTES = 20,
+    GB_MICRO_THREADS_MAX = 8,
+};
+
+/* One store, filled with `objects` values. Key i is 20 bytes of text that hold i. */
+struct gb_micro_store {
+    struct goblin *goblin;
+    char dir[PATH_MAX];
+    uint64_t objects;
+    uint64_t memory_bytes;
+};
+
+/* Makes an empty store for `objects` values of 400 bytes and `puts` more of them.
+ * Owns: gb_micro_store_close, which removes its directory. */
+int gb_micro_store_open(struct gb_micro_store *store, const struct gb_micro_options *options,
+                        uint64_t puts, struct goblin_error *error);
+void gb_micro_store_close(struct gb_micro_store *store);
+
+/* Puts objects [first, end) once each, in order. */
+int gb_micro_store_load(struct gb_micro_store *store, uint64_t first, uint64_t end,
+                        struct goblin_error *error);
+
+/* Puts `count` values over random existing keys from one thread, durability none. */
+int gb_micro_store_overwrite(struct gb_micro_store *store, uint64_t count, double *seconds,
+                             struct goblin_error *error);
+
+/* Gets random keys and copies the values out, from `threads` threads with a reader each, `count`
+ * gets in all. Misses and values of a wrong size or with wrong bytes are faults. */
+int gb_micro_store_get(struct gb_micro_store *store, unsigned threads, uint64_t count,
+                       double *seconds, struct goblin_error *error);
+
+/* RAM that objects take apart from their resident value bytes: header, key and index. */
+double gb_micro_store_object_bytes(struct gb_micro_store *store, struct goblin_stats *stats);
+
+/* The command; argv[0] is "micro". Returns an exit code. */
+int gb_cmd_micro(int argc, char **argv);
+
+#endif
