@@ -203,6 +203,14 @@ static void write_extras(struct gb_json *json, const struct gb_report *report)
         gb_json_unsigned(json, "disk_requests", engine->disk_requests);
         gb_json_unsigned(json, "misses", engine->misses);
         gb_json_unsigned(json, "verify_failures", engine->verify_failures);
+        gb_json_unsigned(json, "verified_bytes", engine->verified_bytes);
+        gb_json_rounded(json, "reopen_seconds", engine->reopen_seconds, 6);
+        gb_json_rounded(json, "warm_seconds", engine->warm_seconds, 6);
+        gb_json_unsigned(json, "rss_populate_bytes", engine->rss_populate_bytes);
+        gb_json_unsigned(json, "rss_replay_bytes", engine->rss_replay_bytes);
+        gb_json_unsigned(json, "replay_write_bytes", engine->replay_write_bytes);
+        gb_json_unsigned(json, "promotions", engine->promotions);
+        gb_json_unsigned(json, "arena_moved_bytes", engine->arena_moved_bytes);
         gb_json_rounded(json, "second_half_seconds", engine->second_half_seconds, 6);
         write_latency(json, "disk_ttfb_us", &engine->disk_ttfb, false);
         gb_json_end(json);

@@ -48,7 +48,15 @@ struct gb_engine_result {
     uint64_t device_write_bytes;
     uint64_t rss_peak_bytes;
     uint64_t memory_budget_bytes;
-    double second_half_seconds; /* extra: replay time of the schedule's second half */
+    double reopen_seconds;       /* extra: after population, until the first get's answer */
+    double warm_seconds;         /* extra: from then until all resident bytes were back */
+    uint64_t verified_bytes;     /* extra */
+    uint64_t rss_populate_bytes; /* extra: the peak of either phase */
+    uint64_t rss_replay_bytes;   /* extra */
+    uint64_t replay_write_bytes; /* extra: to the device while replaying */
+    uint64_t promotions;         /* extra: adaptive residency's own work while replaying */
+    uint64_t arena_moved_bytes;  /* extra */
+    double second_half_seconds;  /* extra: replay time of the schedule's second half */
     struct gb_link link;
     const struct gb_rss_sample *rss; /* borrowed; may be NULL */
     size_t rss_count;

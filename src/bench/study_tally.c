@@ -132,6 +132,14 @@ void gb_study_tally_result(const struct gb_study_tally *tally, const struct gb_w
     result->rss_peak_bytes = tally->populate_peak_bytes > tally->replay_peak_bytes
                                  ? tally->populate_peak_bytes
                                  : tally->replay_peak_bytes;
+    result->reopen_seconds = tally->reopen_seconds;
+    result->warm_seconds = tally->warm_seconds;
+    result->verified_bytes = tally->verified_bytes;
+    result->rss_populate_bytes = tally->populate_peak_bytes;
+    result->rss_replay_bytes = tally->replay_peak_bytes;
+    result->replay_write_bytes = tally->replayed.device_write_bytes;
+    result->promotions = tally->replayed.promotions;
+    result->arena_moved_bytes = tally->replayed.arena_moved_bytes;
     result->memory_budget_bytes = worker->config.memory_bytes;
     result->second_half_seconds = (double)tally->second_half_ns / 1e9;
     result->link = tally->link;
