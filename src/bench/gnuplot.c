@@ -18,7 +18,7 @@ extern char **environ;
 static const char preamble[] = "set terminal svg size 900,540 font 'sans,13' background 'white'\n"
                                "set output '%s.svg'\n"
                                "set grid linecolor rgb '#dddddd'\n"
-                               "set key outside right top vertical\n"
+                               "set key below\n"
                                "set border 3\n"
                                "set tics nomirror\n";
 

@@ -36,7 +36,7 @@ static int draw_reads(const struct gb_report *report, size_t engines, struct gob
         {"latency_cdf",
          "set title 'Time to first and to last byte'\nset logscale x\nset xlabel 'microseconds'\n"
          "set ylabel 'share of requests'\nset yrange [0:1]\n",
-         "lines linewidth 2", 2 * engines - 1},
+         "lines linewidth 2 linecolor (i/2+1) dashtype (2-i%2)", 2 * engines - 1},
         {"first_last",
          "set title 'First byte against last byte (a sample)'\nset logscale xy\n"
          "set xlabel 'first byte, microseconds'\nset ylabel 'last byte, microseconds'\n",

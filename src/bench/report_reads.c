@@ -12,8 +12,8 @@
 
 enum {
     ENGINES_MAX = 16,
-    SAMPLES_MAX = 1500, /* points of the scatter plot, per engine */
-    SPANS_MAX = 512,    /* points of the throughput plot, per engine */
+    SAMPLES_MAX = 600, /* points of the scatter plot, per engine */
+    SPANS_MAX = 512,   /* points of the throughput plot, per engine */
 };
 
 #define FIRST_SPAN_NS UINT64_C(1000000)

@@ -10,6 +10,8 @@
 
 enum { COLUMNS_MAX = 64, TWITTER_COLUMNS = 7 };
 
+#define SIZE_MAX_BYTES (UINT64_C(1) << 40) /* more is a mistake in the log */
+
 struct field {
     const char *text;
     size_t len;
@@ -286,6 +288,9 @@ int gb_trace_columns_split(const struct gb_trace_columns *columns, const char *l
     if (!parse_size(size, &entry->size)) {
         return complain(complaint, complaint_bytes, "the size \"%.*s\" is not a whole number",
                         (int)(size.len < 32 ? size.len : 32), size.text);
+    }
+    if (entry->size > SIZE_MAX_BYTES) {
+        return complain(complaint, complaint_bytes, "an object of more than 1 TiB");
     }
     if (columns->operation >= 0) {
         struct field name = fields[columns->operation];

@@ -180,6 +180,7 @@ static void mistakes__are_named_by_line(void **state)
         {"1,a,2\n1,b,3,4\n", NULL, ":2: 4 columns where 3 are expected"},
         {"1,a,2\n\n1,b,-3\n", NULL, ":3: the size \"-3\" is not"},
         {"1,a,18446744073709551616\n", NULL, ":1: the size"},
+        {"1,a,1099511627777\n", NULL, ":1: an object of more than 1 TiB"},
         {"1,a,\n", NULL, ":1: the size \"\""},
         {"1,,5\n", NULL, ":1: the object's name is empty"},
         {"key,size,op\na,1,get\na,1,steal\n", NULL, ":3: the operation \"steal\" is not known"},
