@@ -90,7 +90,7 @@ int gb_source_open(struct gb_source *source, const char *path, struct goblin_err
         return gb_corpus_build_fail(error, -fault, "%s: %s", path, strerror(fault));
     }
     if (source->tool_name != NULL) {
-        int unpacked;
+        int unpacked = -1;
         int result = start_tool(source->tool_name, fd, &source->tool, &unpacked);
         (void)close(fd);
         if (result < 0) {
