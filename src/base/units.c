@@ -12,6 +12,9 @@
 
 #include "base/bits.h"
 
+#define MEGA UINT64_C(1000000)
+#define GIGA UINT64_C(1000000000)
+
 struct unit {
     const char *name;
     uint64_t factor;
@@ -39,31 +42,21 @@ static const struct unit size_units[] = {
 };
 
 static const struct unit rate_units[] = {
-    {"", 1},
-    {"bit", 1},
-    {"kbit", 1000},
-    {"mbit", 1000 * 1000},
-    {"gbit", 1000 * 1000 * 1000},
-    {"tbit", UINT64_C(1000) * 1000 * 1000 * 1000},
+    {"", 1},   {"bit", 1}, {"kbit", 1000}, {"mbit", MEGA}, {"gbit", GIGA}, {"tbit", 1000 * GIGA},
     {NULL, 0},
 };
 
 static const struct unit duration_units[] = {
-    {"ns", 1},
-    {"us", 1000},
-    {"ms", 1000 * 1000},
-    {"s", 1000 * 1000 * 1000},
-    {"sec", 1000 * 1000 * 1000},
-    {"m", UINT64_C(60) * 1000 * 1000 * 1000},
-    {"min", UINT64_C(60) * 1000 * 1000 * 1000},
-    {"h", UINT64_C(3600) * 1000 * 1000 * 1000},
-    {"d", UINT64_C(86400) * 1000 * 1000 * 1000},
-    {"w", UINT64_C(7) * 86400 * 1000 * 1000 * 1000},
+    {"ns", 1},           {"us", 1000},
+    {"ms", MEGA},        {"s", GIGA},
+    {"sec", GIGA},       {"m", 60 * GIGA},
+    {"min", 60 * GIGA},  {"h", 3600 * GIGA},
+    {"d", 86400 * GIGA}, {"w", 7 * 86400 * GIGA},
     {NULL, 0},
 };
 
 static const struct unit count_units[] = {
-    {"", 1}, {"k", 1000}, {"m", 1000 * 1000}, {"g", 1000 * 1000 * 1000}, {NULL, 0},
+    {"", 1}, {"k", 1000}, {"m", MEGA}, {"g", GIGA}, {NULL, 0},
 };
 
 /* A decimal number in two parts, so that 0.1 loses nothing on its way to an integer. */

@@ -52,6 +52,7 @@ uint64_t gb_corpus_build_hash(const char *key, size_t key_len, uint64_t seed)
 
 static const char *key_of(const struct gb_corpus *corpus, uint64_t object, size_t *len)
 {
+    GB_ASSERT(object < corpus->count && corpus->key_offsets != NULL);
     *len = corpus->key_offsets[object + 1] - corpus->key_offsets[object];
     return corpus->key_text + corpus->key_offsets[object];
 }
@@ -189,6 +190,7 @@ int gb_corpus_build_sample(struct gb_corpus_build *build, uint64_t keep, uint64_
         uint32_t object;
         result = gb_corpus_build_intern(&chosen, key, len, &object);
         if (result == 0) {
+            GB_ASSERT(corpus->sizes != NULL && chosen.corpus.sizes != NULL);
             chosen.corpus.sizes[object] = corpus->sizes[from];
         }
     }

@@ -13,8 +13,6 @@
 
 #include "bench/explain.h"
 
-extern char **environ;
-
 static const char preamble[] = "set terminal svg size 900,540 font 'sans,13' background 'white'\n"
                                "set output '%s.svg'\n"
                                "set grid linecolor rgb '#dddddd'\n"

@@ -11,8 +11,6 @@
 
 #include "bench/corpus_build.h"
 
-extern char **environ;
-
 static const struct {
     const char *ending;
     const char *tool;

@@ -205,7 +205,10 @@ int gb_trace_columns_learn(struct gb_trace_columns *columns, const char *line, c
         set_twitter(columns);
         return 0;
     }
-    columns->separator = columns->format == GB_TRACE_WIKI ? '\t' : find_separator(line);
+    columns->separator = '\t';
+    if (columns->format != GB_TRACE_WIKI) {
+        columns->separator = find_separator(line);
+    }
     int count = cut(line, columns->separator, fields);
     if (count > COLUMNS_MAX) {
         return complain(complaint, complaint_bytes, "more than %d columns", COLUMNS_MAX);
