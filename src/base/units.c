@@ -35,9 +35,9 @@ static const struct unit size_units[] = {
     {"t", 1024 * GB_GIB},
     {"tb", 1024 * GB_GIB},
     {"tib", 1024 * GB_GIB},
-    {"p", 1024 * 1024 * GB_GIB},
-    {"pb", 1024 * 1024 * GB_GIB},
-    {"pib", 1024 * 1024 * GB_GIB},
+    {"p", GB_GIB * 1024 * 1024},
+    {"pb", GB_GIB * 1024 * 1024},
+    {"pib", GB_GIB * 1024 * 1024},
     {NULL, 0},
 };
 
@@ -51,7 +51,7 @@ static const struct unit duration_units[] = {
     {"ms", MEGA},        {"s", GIGA},
     {"sec", GIGA},       {"m", 60 * GIGA},
     {"min", 60 * GIGA},  {"h", 3600 * GIGA},
-    {"d", 86400 * GIGA}, {"w", 7 * 86400 * GIGA},
+    {"d", 86400 * GIGA}, {"w", GIGA * 7 * 86400},
     {NULL, 0},
 };
 

@@ -30,23 +30,36 @@ static int draw(const struct gb_report *report, const struct plot *plot, struct 
     return gb_gnuplot_draw(report->directory, plot->name, commands, error);
 }
 
+/* First bytes lie in the even blocks and are drawn dashed, last bytes in the odd ones. */
+static int draw_latencies(const struct gb_report *report, size_t engines,
+                          struct goblin_error *error)
+{
+    char commands[COMMANDS_MAX];
+    (void)snprintf(commands, sizeof(commands),
+                   "set title 'Time to first byte (dashed) and to last byte'\n"
+                   "set logscale x\nset xlabel 'microseconds'\n"
+                   "set ylabel 'share of requests'\nset yrange [0:1]\n"
+                   "plot for [i=0:%zu:2] 'latency_cdf.dat' index i using 1:2 with lines "
+                   "linewidth 2 dashtype 2 linecolor i/2+1 title columnheader(1), "
+                   "for [i=1:%zu:2] 'latency_cdf.dat' index i using 1:2 with lines "
+                   "linewidth 2 linecolor i/2+1 title columnheader(1)\n",
+                   2 * engines - 1, 2 * engines - 1);
+    return gb_gnuplot_draw(report->directory, "latency_cdf", commands, error);
+}
+
 static int draw_reads(const struct gb_report *report, size_t engines, struct goblin_error *error)
 {
     const struct plot plots[] = {
-        {"latency_cdf",
-         "set title 'Time to first and to last byte'\nset logscale x\nset xlabel 'microseconds'\n"
-         "set ylabel 'share of requests'\nset yrange [0:1]\n",
-         "lines linewidth 2 linecolor (i/2+1) dashtype (2-i%2)", 2 * engines - 1},
         {"first_last",
          "set title 'First byte against last byte (a sample)'\nset logscale xy\n"
          "set xlabel 'first byte, microseconds'\nset ylabel 'last byte, microseconds'\n",
-         "points pointtype 7 pointsize 0.25", engines - 1},
+         "points pointtype 7 pointsize 0.4", engines - 1},
         {"throughput",
          "set title 'Replay throughput over time'\nset xlabel 'seconds of storage time'\n"
          "set ylabel 'MiB/s'\nset yrange [0:*]\n",
          "lines linewidth 1.5", engines - 1},
     };
-    int result = 1;
+    int result = draw_latencies(report, engines, error);
     for (size_t i = 0; i < sizeof(plots) / sizeof(plots[0]) && result > 0; i++) {
         result = draw(report, &plots[i], error);
     }
