@@ -45,7 +45,7 @@ _Static_assert(sizeof(struct gb_bucket) == 64, "a bucket is a cache line");
 #define GB_INDEX_FIRST_BUCKETS 64
 
 /* Entries per bucket at which the table grows, in sixteenths. See docs/adr/0002-index.md. */
-#define GB_INDEX_LOAD_SIXTEENTHS 84
+#define GB_INDEX_LOAD_SIXTEENTHS 72
 
 struct gb_stripe {
     alignas(64) _Atomic uint64_t count;

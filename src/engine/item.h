@@ -21,6 +21,7 @@
 #include <stdint.h>
 
 #include "base/bits.h"
+#include "engine/format.h"
 
 struct gb_item {
     _Atomic uint64_t place;       /* gb_place of the payload on disk; 0: none (empty payload) */
@@ -43,7 +44,8 @@ _Static_assert(sizeof(struct gb_item) == 48, "an item header is 48 bytes");
 
 enum gb_form {
     GB_FORM_DIRECT = 0,  /* `place` is where the payload lies, in one piece */
-    GB_FORM_EXTENTS = 1, /* `place` is where the list of extents lies */
+    GB_FORM_EXTENTS = 1, /* in several; the list lies between key and resident bytes, `place` is
+                            where it lies on disk */
 };
 
 static inline uint64_t gb_item_size(const struct gb_item *item)
@@ -92,20 +94,35 @@ static inline void gb_item_set_resident(struct gb_item *item, uint32_t bytes)
     item->resident_high = (uint8_t)(bytes >> 16);
 }
 
+/* Behind the key of a GB_FORM_EXTENTS item: a little-endian count (8 bytes), then the extents as
+ * they are encoded on disk. */
+#define GB_EXTENTS_HEADER 8u
+
+/* Bytes between key and resident bytes. */
+static inline uint32_t gb_item_side_len(const struct gb_item *item)
+{
+    if (gb_item_form(item) != GB_FORM_EXTENTS) {
+        return 0;
+    }
+    return GB_EXTENTS_HEADER +
+           (uint32_t)gb_load_le64(item->key + gb_item_key_len(item)) * GB_EXTENT_SIZE;
+}
+
 static inline const unsigned char *gb_item_bytes(const struct gb_item *item)
 {
-    return item->key + gb_item_key_len(item);
+    return item->key + gb_item_key_len(item) + gb_item_side_len(item);
 }
 
 /* Bytes an item takes in its block. */
-static inline uint32_t gb_item_footprint_for(uint32_t key_len, uint32_t resident)
+static inline uint32_t gb_item_footprint_for(uint32_t key_len, uint32_t side_len, uint32_t resident)
 {
-    return (uint32_t)gb_align_up(sizeof(struct gb_item) + key_len + resident, 8);
+    return (uint32_t)gb_align_up(sizeof(struct gb_item) + key_len + side_len + resident, 8);
 }
 
 static inline uint32_t gb_item_footprint(const struct gb_item *item)
 {
-    return gb_item_footprint_for(gb_item_key_len(item), gb_item_resident(item));
+    return gb_item_footprint_for(gb_item_key_len(item), gb_item_side_len(item),
+                                 gb_item_resident(item));
 }
 
 #endif

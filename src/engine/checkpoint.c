@@ -1,0 +1,399 @@
+/* Checkpoints: the index on disk, so that opening reads it instead of every summary; and beside a
+ * clean one the resident bytes, hottest first. The file is written under another name, synced and
+ * renamed, so it is whole or not there. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/assert.h"
+#include "engine/heads.h"
+#include "engine/recover.h"
+
+#define NAME "CHECKPOINT"
+#define CHUNK_TARGET (256 * GB_KIB)
+
+static int path_of(const struct goblin *store, const char *suffix, char *path, size_t len)
+{
+    int n = snprintf(path, len, "%s/" NAME "%s", store->drives[0].dir, suffix);
+    return n > 0 && (size_t)n < len ? 0 : -ENAMETOOLONG;
+}
+
+/* ---- writing ------------------------------------------------------------------------------------------- */
+
+struct output {
+    struct goblin *store;
+    struct gb_file *file;
+    uint64_t offset;
+    uint64_t salt;
+    uint64_t number; /* of the next chunk */
+    enum gb_chunk_kind kind;
+    uint64_t count; /* elements in the chunk that gathers */
+    unsigned char *buffer; /* chunk header, then body */
+    size_t len;            /* of the body */
+    size_t capacity;
+    int fault;
+};
+
+static int put_bytes(struct output *output, const void *bytes, size_t len)
+{
+    int64_t n = output->file->io->ops->file_write(output->file, bytes, len, output->offset);
+    if (n < 0) {
+        return (int)n;
+    }
+    output->offset += len;
+    gb_tally_add_shared(&output->store->tally, GB_COUNT_device_writes, 1);
+    gb_tally_add_shared(&output->store->tally, GB_COUNT_device_write_bytes, len);
+    return 0;
+}
+
+static void end_chunk(struct output *output)
+{
+    if (output->fault < 0 || (output->count == 0 && output->kind != GB_CHUNK_END)) {
+        return;
+    }
+    struct gb_chunk_header header = {
+        .kind = output->kind,
+        .len = (uint32_t)output->len,
+        .count = output->kind == GB_CHUNK_END ? output->number : output->count,
+        .number = output->number,
+    };
+    gb_chunk_encode(&header, output->buffer + GB_CHUNK_HEADER, output->salt, output->buffer);
+    output->fault = put_bytes(output, output->buffer, GB_CHUNK_HEADER + output->len);
+    output->number++;
+    output->count = 0;
+    output->len = 0;
+}
+
+/* Room for `need` bytes in the chunk; nothing is longer than a chunk may be. */
+static unsigned char *room_for(struct output *output, size_t need)
+{
+    if (output->len > 0 && output->len + need > CHUNK_TARGET) {
+        end_chunk(output);
+    }
+    if (GB_CHUNK_HEADER + output->len + need > output->capacity) {
+        size_t capacity = GB_CHUNK_HEADER + gb_max(CHUNK_TARGET, output->len + need);
+        unsigned char *buffer = realloc(output->buffer, capacity);
+        if (buffer == NULL) {
+            output->fault = -ENOMEM;
+            return NULL;
+        }
+        output->buffer = buffer;
+        output->capacity = capacity;
+    }
+    return output->fault < 0 ? NULL : output->buffer + GB_CHUNK_HEADER + output->len;
+}
+
+static void write_segments(struct output *output)
+{
+    struct gb_segments *segments = &output->store->segments;
+    output->kind = GB_CHUNK_SEGMENTS;
+    (void)pthread_mutex_lock(&segments->lock);
+    for (uint32_t i = 0; i < segments->count; i++) {
+        const struct gb_segment *segment = &segments->table[i];
+        if (segment->status != GB_SEGMENT_SEALED) {
+            continue;
+        }
+        unsigned char *to = room_for(output, GB_SEGMENT_STATE_SIZE);
+        if (to == NULL) {
+            break;
+        }
+        const struct gb_segment_state state = {
+            .slot = i,
+            .generation = segment->generation,
+            .live_bytes = atomic_load(&segment->live_bytes),
+            .used_bytes = segment->used_bytes,
+        };
+        gb_segment_state_encode(&state, to);
+        output->len += GB_SEGMENT_STATE_SIZE;
+        output->count++;
+    }
+    (void)pthread_mutex_unlock(&segments->lock);
+    end_chunk(output);
+}
+
+static void write_item(void *arg, struct gb_locked *locked, struct gb_item *item)
+{
+    (void)locked;
+    struct output *output = arg;
+    uint32_t side = gb_item_side_len(item);
+    uint32_t list = side > 0 ? side - GB_EXTENTS_HEADER : 0;
+    unsigned char *to = room_for(output, GB_ENTRY_MAX + list);
+    if (to == NULL) {
+        return;
+    }
+    uint64_t expiry = atomic_load_explicit(&item->expiry_meta, memory_order_relaxed);
+    uint32_t epoch = atomic_load_explicit(&output->store->residency.epoch, memory_order_relaxed);
+    uint8_t heat = atomic_load_explicit(&item->heat, memory_order_relaxed);
+    struct gb_entry entry = {
+        .record = {.type = GB_RECORD_PUT,
+                   .key_len = (uint16_t)gb_item_key_len(item),
+                   .meta_len = (uint16_t)gb_meta_len_of(expiry),
+                   .flags = item->flags,
+                   .extent_count = list / GB_EXTENT_SIZE,
+                   .sequence = atomic_load_explicit(&item->sequence, memory_order_relaxed),
+                   .version = item->version,
+                   .size = gb_item_size(item),
+                   .expires_ms = gb_expiry_of(expiry)},
+        .key = item->key,
+        .place = atomic_load_explicit(&item->place, memory_order_relaxed),
+        .resident = gb_item_resident(item),
+        .heat = (uint8_t)(gb_heat_count(heat, epoch) << 4), /* as of epoch 0 */
+    };
+    size_t n = gb_entry_encode(&entry, to);
+    memcpy(to + n, item->key + entry.record.key_len + GB_EXTENTS_HEADER, list);
+    output->len += n + list;
+    output->count++;
+}
+
+static int write_file(struct output *output, bool clean, bool heads)
+{
+    struct goblin *store = output->store;
+    unsigned char block[GB_BLOCK];
+    struct gb_checkpoint_head head = {
+        .sequence = atomic_load(&store->sequence),
+        .salt = output->salt,
+        .epoch = store->epoch,
+        .clean = clean,
+        .heads = heads,
+    };
+    memcpy(head.store_id, store->segments.store_id, sizeof(head.store_id));
+    gb_checkpoint_head_encode(&head, block);
+    int rc = put_bytes(output, block, sizeof(block));
+    if (rc < 0) {
+        return rc;
+    }
+    write_segments(output);
+    output->kind = GB_CHUNK_OBJECTS;
+    uint64_t cursor = 0;
+    do {
+        gb_index_scan_bucket(store->index, &cursor, write_item, output);
+    } while (cursor != 0 && output->fault == 0);
+    end_chunk(output);
+    output->kind = GB_CHUNK_END;
+    if (output->fault == 0 && room_for(output, 8) != NULL) {
+        end_chunk(output);
+    }
+    return output->fault;
+}
+
+static int write_locked(struct goblin *store, bool clean)
+{
+    char path[4096];
+    char path_new[4096];
+    struct output output = {.store = store};
+    int rc = path_of(store, "", path, sizeof(path));
+    rc = rc == 0 ? path_of(store, ".new", path_new, sizeof(path_new)) : rc;
+    if (rc == 0 && getrandom(&output.salt, sizeof(output.salt), 0) != sizeof(output.salt)) {
+        rc = -EIO;
+    }
+    bool heads = rc == 0 && clean && gb_heads_write(store, output.salt) == 0;
+    const struct gb_io_ops *ops = store->io->ops;
+    if (rc == 0) {
+        rc = ops->file_open(store->io, path_new, GB_OPEN_CREATE, &output.file);
+    }
+    if (rc < 0) {
+        return rc;
+    }
+    rc = ops->file_truncate(output.file, 0);
+    if (rc == 0) {
+        rc = write_file(&output, clean, heads);
+    }
+    /* What the entries name must be as safe as they are. */
+    if (rc == 0) {
+        rc = goblin_sync(store);
+    }
+    if (rc >= 0) {
+        rc = ops->file_sync(output.file);
+    }
+    (void)ops->file_advise_away(output.file);
+    ops->file_close(output.file);
+    free(output.buffer);
+    if (rc >= 0) {
+        rc = ops->rename(store->io, path_new, path);
+    }
+    if (rc >= 0) {
+        rc = ops->sync_dir(store->io, store->drives[0].dir);
+    }
+    if (rc >= 0) {
+        gb_tally_add_shared(&store->tally, GB_COUNT_checkpoints, 1);
+    }
+    return rc;
+}
+
+int gb_checkpoint_write(struct goblin *store, bool clean)
+{
+    (void)pthread_mutex_lock(&store->checkpoint_lock);
+    int rc = write_locked(store, clean);
+    (void)pthread_mutex_unlock(&store->checkpoint_lock);
+    if (rc < 0) {
+        gb_store_log(store, GOBLIN_LOG_ERROR, "checkpoint in %s failed: %s", store->drives[0].dir,
+                     goblin_strerror(rc));
+    }
+    return rc < 0 ? rc : 0;
+}
+
+int goblin_checkpoint(struct goblin *store)
+{
+    if (store->options.read_only) {
+        return -EROFS;
+    }
+    int rc = gb_checkpoint_write(store, false);
+    return rc < 0 ? rc : GOBLIN_OK;
+}
+
+/* ---- loading --------------------------------------------------------------------------------------------- */
+
+struct input {
+    struct goblin *store;
+    struct gb_file *file;
+    uint64_t offset;
+    struct gb_checkpoint_head head;
+    bool *covered;
+    unsigned char *body;
+    size_t capacity;
+};
+
+static int read_all(struct input *input, void *to, size_t len)
+{
+    int64_t n = input->file->io->ops->file_read(input->file, to, len, input->offset);
+    if (n < 0) {
+        return (int)n;
+    }
+    input->offset += len;
+    return (size_t)n == len ? 0 : GOBLIN_ECORRUPT;
+}
+
+static int read_chunk(struct input *input, uint64_t number, struct gb_chunk_header *header)
+{
+    unsigned char encoded[GB_CHUNK_HEADER];
+    int rc = read_all(input, encoded, sizeof(encoded));
+    if (rc == 0) {
+        rc = gb_chunk_decode(header, encoded);
+    }
+    if (rc < 0 || header->number != number) {
+        return rc < 0 ? rc : GOBLIN_ECORRUPT;
+    }
+    if (header->len > input->capacity || input->body == NULL) {
+        unsigned char *body = realloc(input->body, header->len + 1u);
+        if (body == NULL) {
+            return -ENOMEM;
+        }
+        input->body = body;
+        input->capacity = header->len;
+    }
+    rc = read_all(input, input->body, header->len);
+    if (rc == 0 && !gb_chunk_verify(header, input->body, input->head.salt)) {
+        rc = GOBLIN_ECORRUPT;
+    }
+    return rc;
+}
+
+static int take_segments(struct input *input, const struct gb_chunk_header *header)
+{
+    struct gb_segments *segments = &input->store->segments;
+    if (header->count * GB_SEGMENT_STATE_SIZE != header->len) {
+        return GOBLIN_ECORRUPT;
+    }
+    for (uint64_t i = 0; i < header->count; i++) {
+        struct gb_segment_state state;
+        int rc = gb_segment_state_decode(&state, input->body + i * GB_SEGMENT_STATE_SIZE);
+        if (rc < 0 || state.slot >= segments->count) {
+            return GOBLIN_ECORRUPT;
+        }
+        struct gb_segment *segment = &segments->table[state.slot];
+        if (segment->status == GB_SEGMENT_SEALED && segment->generation == state.generation) {
+            input->covered[state.slot] = true;
+            segment->used_bytes = state.used_bytes;
+        }
+    }
+    return 0;
+}
+
+static int take_objects(struct input *input, const struct gb_chunk_header *header)
+{
+    size_t at = 0;
+    for (uint64_t i = 0; i < header->count; i++) {
+        struct gb_entry entry;
+        int n = gb_entry_decode(&entry, input->body + at, header->len - at);
+        if (n < 0) {
+            return n;
+        }
+        at += (size_t)n;
+        size_t list = (size_t)entry.record.extent_count * GB_EXTENT_SIZE;
+        if (entry.record.type != GB_RECORD_PUT || list > header->len - at ||
+            gb_place_slot(entry.place) >= input->store->segments.count) {
+            return GOBLIN_ECORRUPT;
+        }
+        const unsigned char *extents = list > 0 ? input->body + at : NULL;
+        at += list;
+        if (!input->covered[gb_place_slot(entry.place)]) {
+            continue; /* its segment is gone, or is replayed */
+        }
+        int rc = gb_recover_object(input->store, &entry, extents);
+        if (rc < 0) {
+            return rc;
+        }
+    }
+    return at == header->len ? 0 : GOBLIN_ECORRUPT;
+}
+
+/* One pass over the chunks: verifying only, or taking them in. */
+static int pass(struct input *input, bool take)
+{
+    input->offset = GB_BLOCK;
+    for (uint64_t number = 0;; number++) {
+        struct gb_chunk_header header;
+        int rc = read_chunk(input, number, &header);
+        if (rc < 0) {
+            return rc;
+        }
+        if (header.kind == GB_CHUNK_END) {
+            return header.count == number ? 0 : GOBLIN_ECORRUPT;
+        }
+        if (take && header.kind == GB_CHUNK_SEGMENTS) {
+            rc = take_segments(input, &header);
+        } else if (take && header.kind == GB_CHUNK_OBJECTS) {
+            rc = take_objects(input, &header);
+        }
+        if (rc < 0) {
+            return rc;
+        }
+    }
+}
+
+int gb_checkpoint_load(struct goblin *store, bool *covered)
+{
+    char path[4096];
+    struct input input = {.store = store, .covered = covered};
+    int rc = path_of(store, "", path, sizeof(path));
+    const struct gb_io_ops *ops = store->io->ops;
+    if (rc == 0) {
+        rc = ops->file_open(store->io, path, GB_OPEN_READ_ONLY, &input.file);
+    }
+    if (rc < 0) {
+        return rc;
+    }
+    unsigned char block[GB_BLOCK];
+    rc = read_all(&input, block, sizeof(block));
+    if (rc == 0) {
+        rc = gb_checkpoint_head_decode(&input.head, block);
+    }
+    if (rc == 0 && memcmp(input.head.store_id, store->segments.store_id,
+                          sizeof(input.head.store_id)) != 0) {
+        rc = GOBLIN_EIDENTITY;
+    }
+    /* Verified whole before any of it counts. */
+    rc = rc == 0 ? pass(&input, false) : rc;
+    rc = rc == 0 ? pass(&input, true) : rc;
+    if (rc == 0) {
+        atomic_store(&store->sequence,
+                     gb_max(atomic_load(&store->sequence), input.head.sequence));
+        store->heads_salt = input.head.heads ? input.head.salt : 0;
+    }
+    (void)ops->file_advise_away(input.file);
+    ops->file_close(input.file);
+    free(input.body);
+    return rc;
+}

@@ -1,0 +1,129 @@
+/* The keeper's rounds. */
+#include "engine/keeper.h"
+
+#include <errno.h>
+#include <time.h>
+
+#include "engine/reclaim.h"
+#include "engine/recover.h"
+
+#define ROUND_MS 50
+#define AHEAD_BLOCKS 4u /* of RAM, beyond the reserve */
+
+static int64_t now_ns(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static void keep_lanes(struct goblin *store)
+{
+    /* Half the promised delay: a block waits at most one more round. */
+    int64_t age_ns = (int64_t)store->options.flush_ms * 1000000 / 2;
+    for (unsigned i = 0; i < store->lane_count; i++) {
+        (void)gb_lane_flush(&store->lanes[i], age_ns);
+        (void)gb_lane_settle(&store->lanes[i], false);
+    }
+}
+
+static void keep_memory(struct goblin *store)
+{
+    gb_store_rebudget(store);
+    uint32_t want = GB_RESIDENCY_RESERVE + AHEAD_BLOCKS;
+    if (gb_arena_available(&store->arena) < want) {
+        gb_residency_reclaim(store, want);
+    }
+    gb_residency_release(store);
+    gb_arena_trim(&store->arena);
+}
+
+static void keep_disk(struct goblin *store)
+{
+    while (gb_segments_free_count(&store->segments) < gb_reclaim_target(store) &&
+           !atomic_load(&store->keeper_stop)) {
+        int rc = gb_reclaim_one(store);
+        if (rc < 0 && rc != -ECANCELED) {
+            gb_store_log(store, GOBLIN_LOG_ERROR, "reclaiming a segment failed: %s",
+                         goblin_strerror(rc));
+        }
+        if (rc <= 0) {
+            atomic_fetch_add(&store->reclaim_failures, 1);
+            return;
+        }
+        for (unsigned i = 0; i < store->lane_count; i++) {
+            (void)gb_lane_settle(&store->lanes[i], false);
+        }
+    }
+}
+
+static void wait_round(struct goblin *store)
+{
+    struct timespec until;
+    (void)clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += ROUND_MS * 1000000;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    (void)pthread_mutex_lock(&store->keeper_lock);
+    if (!atomic_load(&store->keeper_poked) && !atomic_load(&store->keeper_stop)) {
+        (void)pthread_cond_timedwait(&store->keeper_wake, &store->keeper_lock, &until);
+    }
+    atomic_store(&store->keeper_poked, false);
+    (void)pthread_mutex_unlock(&store->keeper_lock);
+}
+
+static void *keep(void *arg)
+{
+    struct goblin *store = arg;
+    int64_t checkpointed = now_ns();
+    int64_t period = (int64_t)store->options.checkpoint_s * 1000000000;
+    while (!atomic_load(&store->keeper_stop)) {
+        wait_round(store);
+        keep_memory(store);
+        keep_lanes(store);
+        keep_disk(store);
+        if (store->options.checkpoint_s != UINT32_MAX && now_ns() - checkpointed > period) {
+            (void)gb_checkpoint_write(store, false);
+            checkpointed = now_ns();
+        }
+    }
+    return NULL;
+}
+
+static void *warm(void *arg)
+{
+    gb_warm(arg);
+    return NULL;
+}
+
+int gb_keeper_start(struct goblin *store)
+{
+    int rc = pthread_create(&store->keeper, NULL, keep, store);
+    if (rc != 0) {
+        return -rc;
+    }
+    store->keeper_running = true;
+    atomic_store(&store->warming, gb_index_count(store->index) > 0);
+    if (atomic_load(&store->warming)) {
+        rc = pthread_create(&store->warmer, NULL, warm, store);
+        store->warmer_running = rc == 0;
+        atomic_store(&store->warming, rc == 0);
+    }
+    return -rc;
+}
+
+void gb_keeper_stop(struct goblin *store)
+{
+    atomic_store(&store->keeper_stop, true);
+    if (store->warmer_running) {
+        (void)pthread_join(store->warmer, NULL);
+        store->warmer_running = false;
+    }
+    if (store->keeper_running) {
+        (void)pthread_mutex_lock(&store->keeper_lock);
+        (void)pthread_cond_signal(&store->keeper_wake);
+        (void)pthread_mutex_unlock(&store->keeper_lock);
+        (void)pthread_join(store->keeper, NULL);
+        store->keeper_running = false;
+    }
+}

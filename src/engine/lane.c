@@ -1,0 +1,535 @@
+/* Lanes, appending: write blocks, records, summaries, and the turn from one segment to the next.
+ * Durability and reading back stand in lane_sync.c. */
+#include "engine/lane.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/assert.h"
+#include "engine/lane_internal.h"
+#include "engine/store.h"
+
+#define SUMMARY_PIECES 512u /* of a segment's size, one piece of the summary */
+
+static uint32_t summary_piece_bytes(const struct gb_lane *lane)
+{
+    uint64_t bytes = gb_max(lane->store->segments.segment_bytes / SUMMARY_PIECES, 16 * GB_KIB);
+    return (uint32_t)gb_min(bytes, lane->store->options.write_block_bytes / 4);
+}
+
+uint32_t gb_lane_inline_max(const struct goblin *store)
+{
+    uint64_t block = store->options.write_block_bytes;
+    return (uint32_t)gb_align_down(gb_min(block, store->segments.segment_bytes / 4) - 3 * GB_BLOCK,
+                                   GB_BLOCK);
+}
+
+int64_t gb_lane_now_ns(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+int gb_lane_init(struct gb_lane *lane, struct goblin *store, unsigned number)
+{
+    *lane = (struct gb_lane){.store = store, .number = number, .next_serial = 1};
+    gb_cursor_init(&lane->cursor, GB_BLOCK_HOT);
+    (void)pthread_mutex_init(&lane->lock, NULL);
+    (void)pthread_mutex_init(&lane->sync_lock, NULL);
+    (void)pthread_cond_init(&lane->sync_done, NULL);
+    uint32_t block_bytes = store->options.write_block_bytes;
+    uint64_t share = store->options.memory_bytes / 16 / store->lane_count;
+    lane->block_count = (unsigned)gb_max(2, gb_min(share / block_bytes, 3));
+    size_t summary_bytes = (size_t)summary_piece_bytes(lane) + GB_ENTRY_MAX;
+    lane->summary = malloc(summary_bytes);
+    if (lane->summary == NULL) {
+        return -ENOMEM;
+    }
+    for (unsigned i = 0; i < lane->block_count; i++) {
+        void *data = NULL;
+        if (posix_memalign(&data, GB_BLOCK, block_bytes) != 0) {
+            return -ENOMEM;
+        }
+        lane->blocks[i].data = data;
+    }
+    atomic_fetch_add(&store->budget.write, lane->block_count * (uint64_t)block_bytes);
+    atomic_fetch_add(&store->budget.other, summary_bytes);
+    return store->io->ops->queue_create(store->io, GB_LANE_BLOCKS_MAX, &lane->queue);
+}
+
+void gb_lane_fini(struct gb_lane *lane)
+{
+    if (lane->store == NULL) {
+        return;
+    }
+    if (lane->queue != NULL) {
+        lane->queue->io->ops->queue_destroy(lane->queue);
+    }
+    for (unsigned i = 0; i < lane->block_count; i++) {
+        free(lane->blocks[i].data);
+    }
+    while (lane->sealing != NULL) {
+        struct gb_sealing *next = lane->sealing->next;
+        free(lane->sealing);
+        lane->sealing = next;
+    }
+    free(lane->summary);
+    (void)pthread_mutex_destroy(&lane->lock);
+    (void)pthread_mutex_destroy(&lane->sync_lock);
+    (void)pthread_cond_destroy(&lane->sync_done);
+    lane->store = NULL;
+}
+
+/* ---- write blocks ------------------------------------------------------------------------------------ */
+
+static void start_block(struct gb_lane *lane, struct gb_write_block *block)
+{
+    block->state = GB_WRITE_FILLING;
+    block->segment = lane->segment;
+    block->offset = lane->position;
+    block->fill = 0;
+    block->serial = lane->next_serial++;
+    block->since_ns = gb_lane_now_ns();
+    lane->current = block;
+    GB_ASSERT(block->offset % GB_BLOCK == 0);
+}
+
+/* A free block at the lane's position, waiting for one in flight if need be. */
+static int next_block(struct gb_lane *lane)
+{
+    for (;;) {
+        for (unsigned i = 0; i < lane->block_count; i++) {
+            if (lane->blocks[i].state == GB_WRITE_FREE) {
+                start_block(lane, &lane->blocks[i]);
+                return 0;
+            }
+        }
+        int rc = gb_lane_reap(lane, -1);
+        if (rc < 0) {
+            return rc;
+        }
+    }
+}
+
+int gb_lane_submit(struct gb_lane *lane, struct gb_write_block *block)
+{
+    GB_ASSERT(block->state == GB_WRITE_FILLING || block->state == GB_WRITE_HELD);
+    const struct gb_io_ops *ops = lane->queue->io->ops;
+    uint32_t len = (uint32_t)gb_align_up(block->fill, GB_BLOCK);
+    memset(block->data + block->fill, 0, len - block->fill);
+    if (block == lane->current) {
+        lane->position = block->offset + len;
+        lane->current = NULL;
+    }
+    if (len == 0) {
+        block->state = GB_WRITE_FREE;
+        return 0;
+    }
+    const struct gb_operation write = {
+        .op = GB_OP_WRITE,
+        .file = block->segment->file,
+        .buffer = block->data,
+        .len = len,
+        .offset = block->offset,
+        .tag = block,
+    };
+    block->state = GB_WRITE_IN_FLIGHT;
+    int rc = ops->queue_prepare(lane->queue, &write);
+    if (rc == 0) {
+        rc = ops->queue_submit(lane->queue);
+    }
+    gb_tally_add(&lane->tally, GB_COUNT_device_writes, 1);
+    gb_tally_add(&lane->tally, GB_COUNT_device_write_bytes, len);
+    return rc < 0 ? rc : 0;
+}
+
+/* ---- laying bytes at the position ---------------------------------------------------------------------- */
+
+/* Appends to the current block and, when that is full, to the next; the full one is held until its
+ * open header is stamped. */
+static int lay(struct gb_lane *lane, const void *data, uint64_t len)
+{
+    const unsigned char *from = data;
+    uint32_t block_bytes = lane->store->options.write_block_bytes;
+    while (len > 0) {
+        struct gb_write_block *block = lane->current;
+        if (block == NULL || block->fill == block_bytes) {
+            if (block != NULL) {
+                block->state = GB_WRITE_HELD;
+                lane->current = NULL;
+            }
+            int rc = next_block(lane);
+            if (rc < 0) {
+                return rc;
+            }
+            block = lane->current;
+        }
+        uint32_t n = (uint32_t)gb_min(len, block_bytes - block->fill);
+        if (from != NULL) {
+            memcpy(block->data + block->fill, from, n);
+            from += n;
+        } else {
+            memset(block->data + block->fill, 0, n);
+        }
+        block->fill += n;
+        lane->position += n;
+        len -= n;
+    }
+    return 0;
+}
+
+static int lay_until(struct gb_lane *lane, uint64_t offset)
+{
+    GB_ASSERT(offset >= lane->position);
+    return lay(lane, NULL, offset - lane->position);
+}
+
+/* The bytes of [offset, offset + len) in the first block of a record and the one after it. */
+static void find_bytes(const struct gb_write_block *first, const struct gb_write_block *second,
+                       uint64_t offset, size_t len, const unsigned char *piece[2], size_t size[2])
+{
+    uint64_t split = second == NULL || second == first ? UINT64_MAX : second->offset;
+    piece[0] = piece[1] = NULL;
+    size[0] = size[1] = 0;
+    if (offset < split) {
+        piece[0] = first->data + (offset - first->offset);
+        size[0] = (size_t)gb_min(len, split - offset);
+        len -= size[0];
+        offset += size[0];
+    }
+    if (len > 0) {
+        piece[1] = second->data + (offset - second->offset);
+        size[1] = len;
+    }
+}
+
+static int lay_table(struct gb_lane *lane, const struct gb_append *append)
+{
+    const struct gb_layout *layout = &append->layout;
+    if (layout->payload_len == 0) {
+        return 0;
+    }
+    int rc = lay_until(lane, layout->table_offset);
+    uint64_t salt = lane->segment->salt;
+    for (uint64_t at = 0; rc == 0 && at < layout->payload_len; at += GB_UNIT) {
+        const unsigned char *piece[2];
+        size_t size[2];
+        uint64_t offset = layout->payload_offset + at;
+        size_t len = (size_t)gb_min(GB_UNIT, layout->payload_len - at);
+        find_bytes(append->first, lane->current, offset, len, piece, size);
+        uint64_t sum = 0;
+        if (size[0] == 0 || size[1] == 0) {
+            sum = gb_unit_sum(size[0] == 0 ? piece[1] : piece[0], len, salt, offset);
+        } else {
+            sum = gb_unit_sum2(piece[0], size[0], piece[1], size[1], salt, offset);
+        }
+        unsigned char encoded[GB_SUM_SIZE];
+        gb_store_le64(encoded, sum);
+        rc = lay(lane, encoded, sizeof(encoded));
+    }
+    return rc;
+}
+
+/* Header room and payload and table; on success the record ends at append->layout.end. */
+static int lay_record(struct gb_lane *lane, struct gb_append *append)
+{
+    uint32_t head_len = GB_RECORD_HEADER + append->record.key_len;
+    int rc = 0;
+    /* Header and key lie in one block, so that they can be stamped in place. */
+    if (lane->current != NULL &&
+        lane->current->fill + head_len > lane->store->options.write_block_bytes) {
+        rc = gb_lane_submit(lane, lane->current);
+    }
+    if (rc == 0 && lane->current == NULL) {
+        rc = next_block(lane);
+    }
+    if (rc < 0) {
+        return rc;
+    }
+    append->first = lane->current;
+    append->first_fill = lane->current->fill;
+    append->first_position = lane->position;
+    append->offset = lane->position;
+    append->header = lane->current->data + lane->current->fill;
+    gb_record_layout(&append->record, append->offset, &append->layout);
+    lane->current->fill += head_len;
+    lane->position += head_len;
+    if (append->layout.payload_len > 0) {
+        rc = lay_until(lane, append->layout.payload_offset);
+        for (unsigned i = 0; rc == 0 && i < 2; i++) {
+            rc = lay(lane, append->parts[i], append->part_len[i]);
+        }
+        if (rc == 0) {
+            rc = lay_table(lane, append);
+        }
+    }
+    if (rc == 0) {
+        rc = lay_until(lane, append->layout.end);
+    }
+    return rc;
+}
+
+void gb_lane_cancel(struct gb_lane *lane, struct gb_append *append)
+{
+    if (lane->current != NULL && lane->current != append->first) {
+        lane->current->state = GB_WRITE_FREE;
+    }
+    append->first->state = GB_WRITE_FILLING;
+    append->first->fill = append->first_fill;
+    lane->current = append->first;
+    lane->position = append->first_position;
+}
+
+/* ---- segments ------------------------------------------------------------------------------------------- */
+
+static int open_segment(struct gb_lane *lane, bool relocation)
+{
+    struct goblin *store = lane->store;
+    uint64_t generation = gb_store_next_sequence(store);
+    uint32_t reserve = relocation ? 0 : gb_lane_reserve_segments(store);
+    int rc = gb_segments_take(&store->segments, lane->number, generation, reserve, &lane->segment);
+    if (rc < 0) {
+        lane->segment = NULL;
+        return rc;
+    }
+    if (reserve > 0 && gb_segments_free_count(&store->segments) <= reserve + store->lane_count) {
+        gb_store_poke(store);
+    }
+    lane->position = 0;
+    lane->footer = (struct gb_segment_footer){.generation = generation};
+    lane->summary_len = 0;
+    lane->summary_count = 0;
+    unsigned char block[GB_BLOCK];
+    struct gb_segment_header header = {
+        .slot = lane->segment->slot,
+        .lane = lane->number,
+        .generation = generation,
+        .salt = lane->segment->salt,
+        .segment_bytes = store->segments.segment_bytes,
+    };
+    memcpy(header.store_id, store->segments.store_id, sizeof(header.store_id));
+    gb_segment_header_encode(&header, block);
+    return lay(lane, block, sizeof(block));
+}
+
+/* Stamps a header that lies open and notes its sequence in the footer. */
+static void stamp(struct gb_lane *lane, struct gb_append *append, uint64_t sequence)
+{
+    append->record.sequence = sequence;
+    gb_record_encode(&append->record, append->key, lane->segment->salt, append->offset,
+                     append->header);
+    struct gb_segment_footer *footer = &lane->footer;
+    footer->used_bytes = append->layout.end;
+    footer->max_sequence = gb_max(footer->max_sequence, sequence);
+    if (footer->min_sequence == 0 || sequence < footer->min_sequence) {
+        footer->min_sequence = sequence;
+    }
+    if (append->first != lane->current) {
+        /* A failure is the block's: whoever waits for its serial hears of it. */
+        (void)gb_lane_submit(lane, append->first);
+    }
+}
+
+/* Writes what has gathered of the summary as a record of its own. */
+static int lay_summary(struct gb_lane *lane)
+{
+    if (lane->summary_len == 0) {
+        return 0;
+    }
+    struct gb_append piece = {
+        .record = {.type = GB_RECORD_SUMMARY, .size = lane->summary_len},
+        .parts = {lane->summary},
+        .part_len = {lane->summary_len},
+    };
+    GB_ASSERT(lane->footer.piece_count < GB_PIECES_MAX);
+    int rc = lay_record(lane, &piece);
+    if (rc < 0) {
+        return rc;
+    }
+    stamp(lane, &piece, gb_store_next_sequence(lane->store));
+    lane->footer.pieces[lane->footer.piece_count++] = (uint32_t)(piece.offset >> 3);
+    lane->footer.record_count += lane->summary_count;
+    lane->summary_len = 0;
+    lane->summary_count = 0;
+    return 0;
+}
+
+static int summarise(struct gb_lane *lane, const struct gb_append *append)
+{
+    struct gb_entry entry = {.record = append->record, .key = append->key, .place = append->offset};
+    lane->summary_len += (uint32_t)gb_entry_encode(&entry, lane->summary + lane->summary_len);
+    lane->summary_count++;
+    return lane->summary_len >= summary_piece_bytes(lane) ? lay_summary(lane) : 0;
+}
+
+int gb_lane_seal(struct gb_lane *lane)
+{
+    struct gb_segment *segment = lane->segment;
+    if (segment == NULL) {
+        return 0;
+    }
+    struct gb_sealing *sealing = malloc(sizeof(*sealing));
+    if (sealing == NULL) {
+        return -ENOMEM;
+    }
+    int rc = lay_summary(lane);
+    if (rc == 0 && lane->current != NULL) {
+        rc = gb_lane_submit(lane, lane->current);
+    }
+    segment->used_bytes = lane->position;
+    sealing->segment = segment;
+    sealing->footer = lane->footer;
+    sealing->next = lane->sealing;
+    lane->sealing = sealing;
+    lane->segment = NULL;
+    gb_lane_advance(lane, segment);
+    gb_store_poke(lane->store);
+    return rc;
+}
+
+/* Bytes that a segment must still have for a record and for being sealed after it. */
+static uint64_t room_needed(const struct gb_lane *lane, const struct gb_append *append)
+{
+    uint64_t payload = gb_record_inline_len(&append->record);
+    uint64_t record = gb_span(append->record.key_len, payload) + 2 * (uint64_t)GB_BLOCK;
+    uint64_t summary = lane->summary_len + append->record.key_len + 128u;
+    return record + gb_span(0, summary) + 2 * (uint64_t)GB_BLOCK + GB_SEGMENT_FOOTER;
+}
+
+/* Waits, with the lane unlocked, until the keeper has freed a segment or has found nothing. */
+static int wait_for_space(struct gb_lane *lane)
+{
+    struct goblin *store = lane->store;
+    struct gb_segments *segments = &store->segments;
+    gb_lane_unlock(lane);
+    uint32_t failures = atomic_load(&store->reclaim_failures);
+    int rc = -ENOSPC;
+    (void)pthread_mutex_lock(&segments->lock);
+    while (store->options.mode == GOBLIN_MODE_CACHE && !atomic_load(&store->keeper_stop)) {
+        if (segments->free_count > gb_lane_reserve_segments(store)) {
+            rc = 0;
+            break;
+        }
+        if (atomic_load(&store->reclaim_failures) - failures > 2) {
+            break;
+        }
+        (void)pthread_mutex_unlock(&segments->lock);
+        gb_store_poke(store);
+        (void)pthread_mutex_lock(&segments->lock);
+        if (segments->free_count > gb_lane_reserve_segments(store)) {
+            continue;
+        }
+        struct timespec until;
+        (void)clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_nsec += 20 * 1000000;
+        until.tv_sec += until.tv_nsec / 1000000000;
+        until.tv_nsec %= 1000000000;
+        (void)pthread_cond_timedwait(&segments->freed, &segments->lock, &until);
+    }
+    (void)pthread_mutex_unlock(&segments->lock);
+    gb_lane_lock(lane);
+    return rc;
+}
+
+int gb_lane_ready(struct gb_lane *lane, uint64_t need, bool relocation)
+{
+    struct goblin *store = lane->store;
+    for (;;) {
+        if (lane->segment != NULL && lane->position + need <= store->segments.segment_bytes &&
+            lane->footer.piece_count + 2 < GB_PIECES_MAX) {
+            return 0;
+        }
+        int rc = gb_lane_seal(lane);
+        if (rc < 0) {
+            return rc;
+        }
+        rc = open_segment(lane, relocation);
+        if (rc == -ENOSPC && !relocation) {
+            rc = wait_for_space(lane);
+        }
+        if (rc < 0) {
+            return rc;
+        }
+    }
+}
+
+/* ---- appending -------------------------------------------------------------------------------------------- */
+
+int gb_lane_begin(struct gb_lane *lane, struct gb_append *append)
+{
+    int rc = gb_lane_ready(lane, room_needed(lane, append), append->relocation);
+    if (rc < 0) {
+        return rc;
+    }
+    rc = lay_record(lane, append);
+    if (rc < 0 && append->first != NULL) {
+        gb_lane_cancel(lane, append);
+    }
+    return rc;
+}
+
+uint64_t gb_lane_commit(struct gb_lane *lane, struct gb_append *append, uint64_t sequence)
+{
+    stamp(lane, append, sequence);
+    uint64_t serial = lane->current != NULL ? lane->current->serial : lane->next_serial - 1;
+    /* Room for it was made before the record was laid; a fault here is the device's, and the
+     * segment is then scanned instead of summarised. */
+    (void)summarise(lane, append);
+    return serial;
+}
+
+int gb_lane_reserve(struct gb_lane *lane, const void *key, uint16_t key_len, uint64_t stream,
+                    uint64_t want, uint64_t least, struct gb_room *room)
+{
+    struct gb_append extent = {
+        .record = {.type = GB_RECORD_EXTENT, .key_len = key_len, .size = least, .link = stream},
+        .key = key,
+    };
+    /* The tables of a region and its padding come on top of what room_needed counts. */
+    uint64_t overhead = room_needed(lane, &extent) - least;
+    int rc = gb_lane_ready(lane, least + overhead, false);
+    if (rc < 0) {
+        return rc;
+    }
+    uint64_t left = lane->store->segments.segment_bytes - lane->position - overhead;
+    /* `overhead` holds the sums for `least`; more payload needs more of them. */
+    uint64_t most = left - gb_units(left) * GB_SUM_SIZE;
+    extent.record.size = gb_max(least, gb_min(want, most));
+    GB_ASSERT(extent.record.size > GB_PACKED_MAX);
+    uint32_t head_len = GB_RECORD_HEADER + (uint32_t)key_len;
+    if (lane->current != NULL &&
+        lane->current->fill + head_len > lane->store->options.write_block_bytes) {
+        rc = gb_lane_submit(lane, lane->current);
+    }
+    if (rc == 0 && lane->current == NULL) {
+        rc = next_block(lane);
+    }
+    if (rc < 0) {
+        return rc;
+    }
+    extent.first = lane->current;
+    extent.offset = lane->position;
+    extent.header = lane->current->data + lane->current->fill;
+    lane->current->fill += head_len;
+    lane->position += head_len;
+    /* A region always starts on a block boundary, as a payload too large to be packed does. */
+    extent.layout.payload_offset = gb_align_up(lane->position, GB_BLOCK);
+    extent.layout.end = gb_align_up(gb_table_offset(extent.layout.payload_offset, extent.record.size) +
+                                        gb_units(extent.record.size) * GB_SUM_SIZE,
+                                    GB_BLOCK);
+    stamp(lane, &extent, gb_store_next_sequence(lane->store));
+    rc = gb_lane_submit(lane, lane->current);
+    *room = (struct gb_room){
+        .segment = lane->segment,
+        .offset = extent.layout.payload_offset,
+        .len = extent.record.size,
+    };
+    GB_ASSERT(lane->position == room->offset);
+    atomic_fetch_add(&lane->segment->pending, 1);
+    lane->position = extent.layout.end;
+    int summed = summarise(lane, &extent);
+    return rc < 0 ? rc : summed;
+}

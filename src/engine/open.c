@@ -1,0 +1,226 @@
+/* Opening and closing: directories and identities, then memory, then recovery, then the keeper. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/assert.h"
+#include "engine/config.h"
+#include "engine/drive.h"
+#include "engine/keeper.h"
+#include "engine/recover.h"
+#include "engine/store.h"
+
+/* ---- memory -------------------------------------------------------------------------------------------- */
+
+static uint32_t arena_block_bytes(const struct goblin_options *options)
+{
+    bool fixed = options->residency == GOBLIN_RESIDENCY_FIXED;
+    uint64_t wanted = options->memory_bytes / (fixed ? 1024 : 128);
+    uint64_t block = 128 * GB_KIB;
+    while (block * 2 <= wanted && block < (fixed ? GB_MIB : 8 * GB_MIB)) {
+        block *= 2;
+    }
+    return (uint32_t)block;
+}
+
+static int build_memory(struct goblin *store, struct goblin_error *error)
+{
+    const struct goblin_options *options = &store->options;
+    store->budget.total = options->memory_bytes;
+    uint32_t block_bytes = arena_block_bytes(options);
+    uint64_t spare = (uint64_t)GB_RESIDENCY_SPARE * block_bytes;
+    int rc = gb_arena_init(&store->arena, options->memory_bytes + spare, block_bytes);
+    if (rc == 0) {
+        rc = gb_index_create(&store->index, store->arena.base, options->memory_bytes);
+    }
+    if (rc < 0) {
+        gb_error_set(error, "reserving addresses for %llu bytes of memory: %s",
+                     (unsigned long long)options->memory_bytes, goblin_strerror(rc));
+        return rc;
+    }
+    atomic_fetch_add(&store->budget.other,
+                     store->arena.block_count * sizeof(struct gb_block) + sizeof(*store));
+    gb_residency_init(&store->residency);
+    return 0;
+}
+
+static int build_lanes(struct goblin *store, struct goblin_error *error)
+{
+    store->lane_count = store->options.lanes;
+    for (unsigned i = 0; i < store->lane_count; i++) {
+        int rc = gb_lane_init(&store->lanes[i], store, i);
+        if (rc < 0) {
+            gb_error_set(error, "write buffers: %s", goblin_strerror(rc));
+            return rc;
+        }
+    }
+    uint64_t spent = atomic_load(&store->budget.write) + atomic_load(&store->budget.other);
+    if (spent > store->budget.total / 2) {
+        gb_error_set(error,
+                     "memory of %llu bytes: %llu go to write buffers and tables; give at least "
+                     "twice that, or fewer lanes",
+                     (unsigned long long)store->budget.total, (unsigned long long)spent);
+        return GOBLIN_EOPTION;
+    }
+    gb_store_rebudget(store);
+    return 0;
+}
+
+/* ---- the store -------------------------------------------------------------------------------------------- */
+
+static void destroy(struct goblin *store)
+{
+    for (unsigned i = 0; i < GB_LANES_MAX; i++) {
+        gb_lane_fini(&store->lanes[i]);
+    }
+    gb_segments_fini(&store->segments);
+    gb_drives_close(store->drives, store->drive_count);
+    if (store->index != NULL) {
+        gb_index_destroy(store->index);
+    }
+    gb_arena_fini(&store->arena);
+    gb_residency_fini(&store->residency);
+    (void)pthread_mutex_destroy(&store->readers_lock);
+    (void)pthread_mutex_destroy(&store->keeper_lock);
+    (void)pthread_mutex_destroy(&store->checkpoint_lock);
+    (void)pthread_cond_destroy(&store->keeper_wake);
+    if (store->io != NULL) {
+        store->io->ops->destroy(store->io);
+    }
+    free(store->heads_dir);
+    free(store);
+}
+
+static int copy_settings(struct goblin *store, const struct goblin_options *options)
+{
+    store->options = *options;
+    if (options->heads_dir != NULL) {
+        store->heads_dir = strdup(options->heads_dir);
+        if (store->heads_dir == NULL) {
+            return -ENOMEM;
+        }
+    }
+    return 0;
+}
+
+static int build(struct goblin *store, const struct goblin_options *options,
+                 struct goblin_error *error)
+{
+    int rc = copy_settings(store, options);
+    if (rc < 0) {
+        gb_error_set(error, "%s", goblin_strerror(rc));
+        return rc;
+    }
+    gb_config_resolve(&store->options); /* for a store that is made; adopted and resolved again */
+    rc = gb_drives_open(&store->drives, &store->drive_count, store->io, &store->options, error);
+    if (rc < 0) {
+        return rc;
+    }
+    struct goblin_options adopted = *options;
+    rc = gb_config_adopt(&adopted, &store->drives[0].identity, error);
+    if (rc < 0) {
+        return rc;
+    }
+    gb_config_resolve(&adopted);
+    store->options = adopted;
+    store->options.dirs = NULL;
+    store->options.heads_dir = NULL;
+    for (unsigned i = 0; i < store->drive_count; i++) {
+        if (!store->drives[i].direct && store->options.caching == GOBLIN_CACHING_DIRECT) {
+            gb_store_log(store, GOBLIN_LOG_WARN,
+                         "%s: the file system refuses direct I/O; the page cache is used, which "
+                         "`memory` does not bound",
+                         store->drives[i].dir);
+        }
+    }
+    rc = build_memory(store, error);
+    if (rc == 0) {
+        rc = gb_segments_init(&store->segments, store->io, store->drives, store->drive_count);
+    }
+    if (rc == 0) {
+        atomic_fetch_add(&store->budget.other, store->segments.count * sizeof(struct gb_segment));
+        rc = build_lanes(store, error);
+    }
+    if (rc == 0) {
+        rc = gb_recover(store, error);
+    }
+    if (rc == 0 && !options->read_only) {
+        store->epoch = store->drives[0].identity.epoch + 1;
+        rc = gb_drives_enter_epoch(store->drives, store->drive_count, store->epoch, error);
+    }
+    return rc;
+}
+
+int gb_store_open(struct goblin **out, const struct goblin_options *options, struct gb_io *io,
+                  struct goblin_error *error)
+{
+    struct goblin *store = calloc(1, sizeof(*store));
+    if (store == NULL) {
+        io->ops->destroy(io);
+        gb_error_set(error, "open store: %s", goblin_strerror(-ENOMEM));
+        return -ENOMEM;
+    }
+    store->io = io;
+    (void)pthread_mutex_init(&store->readers_lock, NULL);
+    (void)pthread_mutex_init(&store->keeper_lock, NULL);
+    (void)pthread_mutex_init(&store->checkpoint_lock, NULL);
+    (void)pthread_cond_init(&store->keeper_wake, NULL);
+    int rc = build(store, options, error);
+    if (rc == 0 && !options->read_only) {
+        rc = gb_keeper_start(store);
+    }
+    if (rc < 0) {
+        gb_error_wrap(error, "open store");
+        gb_keeper_stop(store);
+        destroy(store);
+        return rc;
+    }
+    *out = store;
+    return GOBLIN_OK;
+}
+
+int goblin_open(struct goblin **out, const struct goblin_options *options,
+                struct goblin_error *error)
+{
+    int rc = goblin_options_check(options, error);
+    if (rc < 0) {
+        gb_error_wrap(error, "open store");
+        return rc;
+    }
+    struct gb_io *io = NULL;
+    rc = gb_drives_choose_io(&io, options, error);
+    if (rc < 0) {
+        gb_error_wrap(error, "open store");
+        return rc;
+    }
+    return gb_store_open(out, options, io, error);
+}
+
+int goblin_close(struct goblin *store)
+{
+    if (store == NULL) {
+        return GOBLIN_OK;
+    }
+    GB_ASSERT(store->readers == NULL || store->warmer_running);
+    gb_keeper_stop(store);
+    GB_ASSERT(store->readers == NULL);
+    int rc = 0;
+    if (!store->options.read_only) {
+        for (unsigned i = 0; i < store->lane_count; i++) {
+            int rolled = gb_lane_roll(&store->lanes[i]);
+            int settled = gb_lane_settle(&store->lanes[i], true);
+            rc = rc < 0 ? rc : (rolled < 0 ? rolled : settled);
+        }
+        int written = gb_checkpoint_write(store, true);
+        rc = rc < 0 ? rc : written;
+    }
+    destroy(store);
+    return rc < 0 ? rc : GOBLIN_OK;
+}
+
+void gb_store_abandon(struct goblin *store)
+{
+    gb_keeper_stop(store);
+    destroy(store);
+}

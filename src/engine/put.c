@@ -1,0 +1,385 @@
+/* Put, delete, touch, stat. */
+#include "engine/put.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "engine/rcu.h"
+
+static const struct goblin_put_options no_options;
+
+int gb_check_condition(const struct goblin_put_options *options, const struct gb_item *item)
+{
+    switch (options->condition) {
+    case GOBLIN_IF_ABSENT:
+        return item == NULL ? GOBLIN_OK : GOBLIN_EXISTS;
+    case GOBLIN_IF_PRESENT:
+        return item != NULL ? GOBLIN_OK : GOBLIN_MISS;
+    case GOBLIN_IF_VERSION:
+        if (item == NULL) {
+            return GOBLIN_MISS;
+        }
+        return item->version == options->if_version ? GOBLIN_OK : GOBLIN_CHANGED;
+    case GOBLIN_ALWAYS:
+    default:
+        return GOBLIN_OK;
+    }
+}
+
+int gb_check_put(const struct goblin *store, struct goblin_slice key, uint64_t value_len,
+                 const struct goblin_put_options *options)
+{
+    if (store->options.read_only) {
+        return -EROFS;
+    }
+    if (options->meta.len > GOBLIN_META_MAX) {
+        return GOBLIN_EMETA;
+    }
+    if (options->expires_ms < 0 || (uint64_t)options->expires_ms > GB_SIZE_MASK ||
+        (unsigned)options->condition > GOBLIN_IF_VERSION ||
+        (unsigned)options->durability > GOBLIN_DURABILITY_SYNCED) {
+        return -EINVAL;
+    }
+    uint64_t usable = (store->segments.count - store->segments.count / 8) *
+                      (store->segments.segment_bytes - GB_SEGMENT_HEADER - GB_SEGMENT_FOOTER);
+    if (value_len > GB_SIZE_MASK - GOBLIN_META_MAX || value_len > usable) {
+        return GOBLIN_ETOOBIG;
+    }
+    return gb_check_key(key);
+}
+
+int gb_make_durable(struct goblin *store, struct gb_lane *lane, uint64_t serial,
+                    enum goblin_durability durability)
+{
+    if (durability == GOBLIN_DURABILITY_DEFAULT) {
+        durability = store->options.durability;
+    }
+    switch (durability) {
+    case GOBLIN_DURABILITY_SYNCED:
+        return gb_lane_synced(lane, serial);
+    case GOBLIN_DURABILITY_WRITTEN:
+        return gb_lane_written(lane, serial);
+    case GOBLIN_DURABILITY_NONE:
+    case GOBLIN_DURABILITY_DEFAULT:
+    default:
+        return 0;
+    }
+}
+
+/* ---- publishing ------------------------------------------------------------------------------------------ */
+
+/* Room in RAM for the new item, with fewer resident bytes if memory is short. */
+static struct gb_item *lay_item(struct goblin *store, struct gb_publication *publication,
+                                uint32_t *footprint)
+{
+    struct gb_cursor *cursor = &publication->lane->cursor;
+    const struct gb_record *record = &publication->append.record;
+    uint32_t side = publication->form == GB_FORM_EXTENTS
+                        ? GB_EXTENTS_HEADER + record->extent_count * GB_EXTENT_SIZE
+                        : 0;
+    uint64_t at_hand = publication->resident_len[0] + publication->resident_len[1];
+    uint64_t wanted =
+        gb_max(gb_residency_initial(store, publication->object_size), publication->resident_want);
+    uint32_t resident = (uint32_t)gb_min(wanted, at_hand);
+    *footprint = gb_item_footprint_for(record->key_len, side, resident);
+    if (*footprint > gb_arena_item_max(&store->arena)) {
+        return NULL;
+    }
+    if (*footprint > gb_cursor_room(&store->arena, cursor) &&
+        !gb_residency_renew(store, cursor)) {
+        return NULL;
+    }
+    uint64_t place = gb_cursor_lay(&store->arena, cursor, *footprint);
+    struct gb_item *item = gb_arena_item(&store->arena, place);
+    item->size_key = gb_item_pack_size(publication->object_size, record->key_len, publication->form);
+    item->flags = record->flags;
+    gb_item_set_resident(item, resident);
+    unsigned char *to = item->key;
+    memcpy(to, publication->append.key, record->key_len);
+    to += record->key_len;
+    if (side > 0) {
+        gb_store_le64(to, record->extent_count);
+        memcpy(to + GB_EXTENTS_HEADER, publication->append.extents, side - GB_EXTENTS_HEADER);
+        to += side;
+    }
+    for (unsigned i = 0; i < 2 && resident > 0; i++) {
+        uint32_t n = (uint32_t)gb_min(resident, publication->resident_len[i]);
+        if (n > 0) {
+            memcpy(to, publication->resident_parts[i], n);
+        }
+        to += n;
+        resident -= n;
+    }
+    return item;
+}
+
+/* What the key's present item means for this publication. */
+static int judge(struct goblin *store, const struct gb_publication *publication,
+                 const struct gb_item *old)
+{
+    if (publication->relocates != 0) {
+        bool same = old != NULL && atomic_load_explicit(&old->sequence, memory_order_relaxed) ==
+                                       publication->relocates;
+        return same ? GOBLIN_OK : GOBLIN_CHANGED;
+    }
+    if (old != NULL &&
+        gb_expired(gb_expiry_of(atomic_load_explicit(&old->expiry_meta, memory_order_relaxed)),
+                   gb_store_now_ms(store))) {
+        old = NULL;
+    }
+    return gb_check_condition(publication->options, old);
+}
+
+static void replace_old(struct goblin *store, const struct gb_publication *publication,
+                        struct gb_locked *locked, const struct gb_item *old, struct gb_item *item)
+{
+    struct gb_tally *tally = &publication->lane->tally;
+    gb_arena_born(&store->arena, item);
+    gb_store_disk_born(store, item);
+    if (old == NULL) {
+        return; /* inserted already */
+    }
+    gb_index_replace_locked(locked, gb_arena_place(&store->arena, item));
+    gb_store_disk_died(store, old);
+    gb_arena_died(&store->arena, old);
+    if (publication->relocates == 0) {
+        gb_tally_add(tally, GB_COUNT_left_overwritten, 1);
+    }
+}
+
+/* Under the bucket lock: judge, stamp the item, swing the slot. */
+static int swing(struct goblin *store, struct gb_publication *publication, struct gb_item *item,
+                 uint64_t *sequence)
+{
+    struct gb_append *append = &publication->append;
+    struct gb_locked locked;
+    gb_index_lock(store->index, publication->hash, &locked);
+    struct gb_item *old = gb_index_find_locked(&locked, append->key, append->record.key_len);
+    int answer = judge(store, publication, old);
+    publication->version = old != NULL ? old->version : 0;
+    if (answer == GOBLIN_OK) {
+        *sequence = gb_store_next_sequence(store);
+        if (publication->relocates == 0 && append->record.version == 0) {
+            append->record.version = *sequence;
+        }
+        int64_t expires = append->record.expires_ms;
+        uint8_t heat = 0;
+        if (publication->relocates != 0) {
+            expires = gb_expiry_of(atomic_load_explicit(&old->expiry_meta, memory_order_relaxed));
+            heat = atomic_load_explicit(&old->heat, memory_order_relaxed);
+            append->record.expires_ms = expires;
+        }
+        uint64_t place = gb_place(publication->lane->segment->slot, append->layout.payload_offset);
+        atomic_init(&item->place, place);
+        atomic_init(&item->sequence, *sequence);
+        item->version = append->record.version;
+        atomic_init(&item->expiry_meta, gb_item_pack_expiry(expires, append->record.meta_len));
+        atomic_init(&item->heat, heat);
+        publication->version = item->version;
+        if (old == NULL) {
+            answer = gb_index_insert_locked(&locked, gb_arena_place(&store->arena, item));
+            answer = answer == 0 ? GOBLIN_OK : answer;
+        }
+        if (answer == GOBLIN_OK) {
+            replace_old(store, publication, &locked, old, item);
+        }
+    }
+    gb_index_unlock(&locked);
+    return answer;
+}
+
+int gb_publish(struct goblin *store, struct gb_publication *publication)
+{
+    struct gb_lane *lane = publication->lane;
+    int rc = gb_lane_begin(lane, &publication->append);
+    if (rc < 0) {
+        return rc;
+    }
+    uint32_t footprint = 0;
+    struct gb_item *item = lay_item(store, publication, &footprint);
+    if (item == NULL) {
+        gb_lane_cancel(lane, &publication->append);
+        return -ENOMEM;
+    }
+    uint64_t sequence = 0;
+    int answer = swing(store, publication, item, &sequence);
+    if (answer != GOBLIN_OK) {
+        gb_cursor_unlay(&lane->cursor, footprint);
+        gb_lane_cancel(lane, &publication->append);
+        return answer;
+    }
+    publication->serial = gb_lane_commit(lane, &publication->append, sequence);
+    return GOBLIN_OK;
+}
+
+/* ---- put ----------------------------------------------------------------------------------------------------- */
+
+int goblin_put(struct goblin *store, struct goblin_slice key, struct goblin_slice value,
+               const struct goblin_put_options *options, uint64_t *version)
+{
+    options = options != NULL ? options : &no_options;
+    int rc = gb_check_put(store, key, value.len, options);
+    if (rc < 0) {
+        return rc;
+    }
+    uint64_t size = options->meta.len + value.len;
+    if (size > gb_lane_inline_max(store)) {
+        return gb_put_streamed(store, key, value, options, version);
+    }
+    uint64_t hash = gb_index_hash(key.data, key.len);
+    gb_index_prefetch(store->index, hash);
+    struct gb_publication publication = {
+        .lane = gb_store_lane(store, hash),
+        .hash = hash,
+        .append =
+            {
+                .record = {.type = GB_RECORD_PUT,
+                           .key_len = (uint16_t)key.len,
+                           .meta_len = (uint16_t)options->meta.len,
+                           .flags = options->flags,
+                           .version = options->version,
+                           .size = size,
+                           .expires_ms = options->expires_ms},
+                .key = key.data,
+                .parts = {options->meta.data, value.data},
+                .part_len = {options->meta.len, value.len},
+            },
+        .options = options,
+        .form = GB_FORM_DIRECT,
+        .object_size = size,
+        .resident_parts = {options->meta.data, value.data},
+        .resident_len = {options->meta.len, value.len},
+    };
+    struct gb_lane *lane = publication.lane;
+    gb_lane_lock(lane);
+    int answer = gb_publish(store, &publication);
+    gb_tally_add(&lane->tally, answer == GOBLIN_OK ? GB_COUNT_puts : GB_COUNT_puts_refused,
+                 answer >= 0);
+    gb_tally_add(&lane->tally, GB_COUNT_put_bytes, answer == GOBLIN_OK ? size : 0);
+    gb_lane_unlock(lane);
+    if (version != NULL) {
+        *version = publication.version;
+    }
+    if (answer == GOBLIN_OK) {
+        rc = gb_make_durable(store, lane, publication.serial, options->durability);
+    }
+    return rc < 0 ? rc : answer;
+}
+
+/* ---- delete and touch ----------------------------------------------------------------------------------------- */
+
+/* Finds the live object under the bucket lock; an expired one is forgotten on the way. */
+static struct gb_item *find_live_locked(struct goblin *store, struct gb_locked *locked,
+                                        struct goblin_slice key)
+{
+    struct gb_item *item = gb_index_find_locked(locked, key.data, key.len);
+    if (item != NULL &&
+        gb_expired(gb_expiry_of(atomic_load_explicit(&item->expiry_meta, memory_order_relaxed)),
+                   gb_store_now_ms(store))) {
+        gb_store_forget_locked(store, locked, item);
+        gb_tally_add_shared(&store->tally, GB_COUNT_left_expired, 1);
+        item = NULL;
+    }
+    return item;
+}
+
+/* What delete and touch have in common: a record without payload about an object that is there. */
+static int amend(struct goblin *store, struct goblin_slice key, struct gb_append *append,
+                 const struct goblin_put_options *options)
+{
+    uint64_t hash = gb_index_hash(key.data, key.len);
+    struct gb_lane *lane = gb_store_lane(store, hash);
+    append->key = key.data;
+    append->record.key_len = (uint16_t)key.len;
+    bool delete = append->record.type == GB_RECORD_DELETE;
+    gb_lane_lock(lane);
+    int rc = gb_lane_begin(lane, append);
+    if (rc < 0) {
+        gb_lane_unlock(lane);
+        return rc;
+    }
+    struct gb_locked locked;
+    gb_index_lock(store->index, hash, &locked);
+    struct gb_item *item = find_live_locked(store, &locked, key);
+    int answer = item == NULL ? GOBLIN_MISS : gb_check_condition(options, item);
+    uint64_t sequence = 0;
+    if (answer == GOBLIN_OK) {
+        sequence = gb_store_next_sequence(store);
+        append->record.version = item->version;
+        if (delete) {
+            gb_store_forget_locked(store, &locked, item);
+        } else {
+            append->record.link = atomic_load_explicit(&item->sequence, memory_order_relaxed);
+            uint64_t packed = atomic_load_explicit(&item->expiry_meta, memory_order_relaxed);
+            packed = gb_item_pack_expiry(append->record.expires_ms, gb_meta_len_of(packed));
+            atomic_store_explicit(&item->expiry_meta, packed, memory_order_relaxed);
+        }
+    }
+    gb_index_unlock(&locked);
+    uint64_t serial = 0;
+    if (answer == GOBLIN_OK) {
+        serial = gb_lane_commit(lane, append, sequence);
+        gb_tally_add(&lane->tally, delete ? GB_COUNT_deletes : GB_COUNT_touches, 1);
+        gb_tally_add(&lane->tally, GB_COUNT_left_deleted, delete);
+    } else {
+        gb_lane_cancel(lane, append);
+    }
+    gb_lane_unlock(lane);
+    if (answer == GOBLIN_OK) {
+        rc = gb_make_durable(store, lane, serial, options->durability);
+    }
+    return rc < 0 ? rc : answer;
+}
+
+int goblin_delete(struct goblin *store, struct goblin_slice key,
+                  const struct goblin_put_options *options)
+{
+    options = options != NULL ? options : &no_options;
+    int rc = gb_check_put(store, key, 0, options);
+    if (rc < 0) {
+        return rc;
+    }
+    if (options->condition != GOBLIN_ALWAYS && options->condition != GOBLIN_IF_VERSION &&
+        options->condition != GOBLIN_IF_PRESENT) {
+        return -EINVAL;
+    }
+    /* A delete makes room, so it may use the segments kept for that. */
+    struct gb_append append = {.record = {.type = GB_RECORD_DELETE}, .relocation = true};
+    return amend(store, key, &append, options);
+}
+
+int goblin_touch(struct goblin *store, struct goblin_slice key, int64_t expires_ms,
+                 enum goblin_durability durability)
+{
+    const struct goblin_put_options options = {.expires_ms = expires_ms, .durability = durability};
+    int rc = gb_check_put(store, key, 0, &options);
+    if (rc < 0) {
+        return rc;
+    }
+    struct gb_append append = {.record = {.type = GB_RECORD_META, .expires_ms = expires_ms}};
+    return amend(store, key, &append, &options);
+}
+
+/* ---- stat ----------------------------------------------------------------------------------------------------- */
+
+int goblin_stat(struct goblin *store, struct goblin_slice key, struct goblin_info *info)
+{
+    int rc = gb_check_key(key);
+    if (rc < 0) {
+        return rc;
+    }
+    uint64_t hash = gb_index_hash(key.data, key.len);
+    int64_t now = gb_store_now_ms(store);
+    int answer = GOBLIN_MISS;
+    gb_rcu_read_lock();
+    struct gb_glimpse glimpse;
+    const struct gb_item *item = gb_index_find(store->index, hash, key.data, key.len, &glimpse);
+    if (item != NULL) {
+        uint64_t expiry = atomic_load_explicit(&item->expiry_meta, memory_order_relaxed);
+        gb_item_describe(item, expiry, info);
+        answer = gb_expired(info->expires_ms, now) ? GOBLIN_MISS : GOBLIN_OK;
+    }
+    gb_rcu_read_unlock();
+    return answer;
+}

@@ -1,0 +1,297 @@
+/* Readers: their buffers and rings, and the public calls. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "engine/reader_internal.h"
+
+#define DEFAULT_REQUESTS 64u
+#define REQUESTS_MAX 65536u
+#define EVENTS_AT_ONCE 32u
+
+/* ---- life ------------------------------------------------------------------------------------------------ */
+
+static int make_buffers(struct goblin_reader *reader)
+{
+    reader->buffers = calloc(reader->buffer_count, sizeof(*reader->buffers));
+    reader->gets = calloc(reader->get_count, sizeof(*reader->gets));
+    if (reader->buffers == NULL || reader->gets == NULL) {
+        return -ENOMEM;
+    }
+    for (unsigned i = 0; i < reader->buffer_count; i++) {
+        void *data = NULL;
+        if (posix_memalign(&data, GB_BLOCK, reader->buffer_bytes) != 0) {
+            return -ENOMEM;
+        }
+        reader->buffers[i].data = data;
+    }
+    for (unsigned i = reader->get_count; i > 0; i--) {
+        struct gb_get *get = &reader->gets[i - 1];
+        get->reader = reader;
+        get->free = true;
+        get->next = reader->free_gets;
+        reader->free_gets = get;
+    }
+    reader->buffers_free = reader->buffer_count;
+    return 0;
+}
+
+static void destroy(struct goblin_reader *reader)
+{
+    struct goblin *store = reader->store;
+    if (reader->queue != NULL) {
+        reader->queue->io->ops->queue_destroy(reader->queue);
+    }
+    for (unsigned i = 0; reader->buffers != NULL && i < reader->buffer_count; i++) {
+        free(reader->buffers[i].data);
+    }
+    for (unsigned i = 0; reader->gets != NULL && i < reader->get_count; i++) {
+        free(reader->gets[i].windows[0].data);
+        free(reader->gets[i].windows[1].data);
+    }
+    free(reader->buffers);
+    free(reader->gets);
+    atomic_fetch_sub(&store->budget.read, reader->budget_bytes);
+    gb_store_rebudget(store);
+    free(reader);
+}
+
+int goblin_reader_create(struct goblin_reader **out, struct goblin *store,
+                         const struct goblin_reader_options *options)
+{
+    struct goblin_reader *reader = calloc(1, sizeof(*reader));
+    if (reader == NULL) {
+        return -ENOMEM;
+    }
+    const struct goblin_options *settings = &store->options;
+    unsigned buffers = options != NULL ? options->buffers : 0;
+    unsigned requests = options != NULL ? options->requests : 0;
+    reader->store = store;
+    reader->depth = settings->depth;
+    reader->buffer_count = buffers == 0 ? settings->depth : buffers;
+    reader->get_count = (unsigned)gb_min(requests == 0 ? DEFAULT_REQUESTS : requests, REQUESTS_MAX);
+    uint32_t largest = (uint32_t)gb_max(settings->chunk_bytes, settings->first_chunk_bytes);
+    reader->buffer_bytes = largest + GB_UNIT + 2 * GB_BLOCK;
+    reader->budget_bytes = reader->buffer_count * (uint64_t)reader->buffer_bytes +
+                           reader->get_count * (uint64_t)sizeof(struct gb_get);
+    uint64_t now = atomic_fetch_add(&store->budget.read, reader->budget_bytes);
+    int rc = now + reader->budget_bytes > store->budget.total / 2 ? -ENOMEM : 0;
+    if (rc == 0) {
+        gb_store_rebudget(store);
+        rc = make_buffers(reader);
+    }
+    if (rc == 0) {
+        unsigned depth = reader->buffer_count + 2 * reader->get_count;
+        rc = store->io->ops->queue_create(store->io, depth, &reader->queue);
+    }
+    if (rc < 0) {
+        destroy(reader);
+        return rc;
+    }
+    (void)pthread_mutex_lock(&store->readers_lock);
+    reader->next = store->readers;
+    store->readers = reader;
+    (void)pthread_mutex_unlock(&store->readers_lock);
+    *out = reader;
+    return GOBLIN_OK;
+}
+
+void goblin_reader_destroy(struct goblin_reader *reader)
+{
+    if (reader == NULL) {
+        return;
+    }
+    struct goblin *store = reader->store;
+    for (struct gb_get *get = reader->active; get != NULL; get = get->next) {
+        gb_get_end(get, GOBLIN_ECANCELED);
+    }
+    while (reader->active != NULL) {
+        struct gb_get *next = NULL;
+        for (struct gb_get *get = reader->active; get != NULL; get = next) {
+            next = get->next;
+            gb_get_recycle(get);
+        }
+        if (reader->active != NULL && goblin_poll(reader, -1) < 0) {
+            break;
+        }
+    }
+    (void)pthread_mutex_lock(&store->readers_lock);
+    struct goblin_reader **at = &store->readers;
+    while (*at != reader) {
+        at = &(*at)->next;
+    }
+    *at = reader->next;
+    for (unsigned i = 0; i < GB_COUNTERS; i++) {
+        gb_tally_add_shared(&store->tally, i, gb_tally_get(&reader->tally, i));
+    }
+    (void)pthread_mutex_unlock(&store->readers_lock);
+    destroy(reader);
+}
+
+void gb_reader_give_buffer(struct goblin_reader *reader, unsigned number)
+{
+    GB_ASSERT(number < reader->buffer_count && reader->buffers[number].used);
+    reader->buffers[number].used = false;
+    reader->buffers_free++;
+}
+
+/* ---- requests ------------------------------------------------------------------------------------------------ */
+
+static int submit(struct goblin_reader *reader, struct goblin_request *request, int *answer)
+{
+    int rc = gb_check_key(request->key);
+    if (rc < 0) {
+        return rc;
+    }
+    if (request->on_chunk == NULL) {
+        return -EINVAL;
+    }
+    if (reader->free_gets == NULL) {
+        return -EAGAIN;
+    }
+    return gb_get_start(reader, request, answer);
+}
+
+int goblin_submit(struct goblin_reader *reader, struct goblin_request *request)
+{
+    return submit(reader, request, NULL);
+}
+
+/* Requests that waited for a buffer go on. */
+static void advance_all(struct goblin_reader *reader)
+{
+    struct gb_get *next = NULL;
+    for (struct gb_get *get = reader->active; get != NULL; get = next) {
+        next = get->next;
+        (void)gb_get_advance(get);
+    }
+}
+
+int goblin_poll(struct goblin_reader *reader, int timeout_ms)
+{
+    const struct gb_io_ops *ops = reader->queue->io->ops;
+    struct gb_event events[EVENTS_AT_ONCE];
+    advance_all(reader); /* what a write block already gave, and held buffers that came back */
+    for (;;) {
+        bool nothing = ops->queue_in_flight(reader->queue) == 0;
+        int n = ops->queue_reap(reader->queue, events, EVENTS_AT_ONCE, nothing ? 0 : timeout_ms);
+        if (n < 0) {
+            return n;
+        }
+        for (int i = 0; i < n; i++) {
+            gb_tail_complete(events[i].tag, events[i].result);
+        }
+        if (n > 0) {
+            advance_all(reader);
+            (void)ops->queue_submit(reader->queue);
+        }
+        if (n < (int)EVENTS_AT_ONCE) {
+            return (int)reader->active_count;
+        }
+        timeout_ms = 0;
+    }
+}
+
+int goblin_reader_eventfd(struct goblin_reader *reader)
+{
+    return reader->queue->io->ops->queue_eventfd(reader->queue);
+}
+
+void goblin_cancel(struct goblin_reader *reader, struct goblin_request *request)
+{
+    for (struct gb_get *get = reader->active; get != NULL; get = get->next) {
+        if (get->request == request) {
+            gb_get_end(get, GOBLIN_ECANCELED);
+            gb_get_recycle(get);
+            return;
+        }
+    }
+}
+
+void goblin_release(struct goblin_reader *reader, uint64_t hold)
+{
+    gb_get_release_hold(reader, hold);
+}
+
+int goblin_get(struct goblin_reader *reader, struct goblin_request *request)
+{
+    int answer = INT32_MAX;
+    int rc = submit(reader, request, &answer);
+    while (rc >= 0 && answer == INT32_MAX) {
+        rc = goblin_poll(reader, -1);
+    }
+    return rc < 0 ? rc : answer;
+}
+
+/* ---- load ------------------------------------------------------------------------------------------------------- */
+
+void goblin_buffer_free(struct goblin_buffer *buffer)
+{
+    free(buffer->data);
+    *buffer = (struct goblin_buffer){0};
+}
+
+static int reserve(struct goblin_buffer *buffer, size_t bytes)
+{
+    if (bytes <= buffer->capacity && buffer->data != NULL) {
+        return 0;
+    }
+    size_t capacity = gb_align_up(gb_max(bytes, GB_BLOCK), GB_BLOCK);
+    void *data = NULL;
+    if (posix_memalign(&data, GB_BLOCK, capacity) != 0) {
+        return -ENOMEM;
+    }
+    free(buffer->data);
+    *buffer = (struct goblin_buffer){.data = data, .capacity = capacity};
+    return 0;
+}
+
+struct load {
+    struct goblin_buffer *buffer;
+    struct goblin_buffer *meta;
+    struct goblin_info info;
+    int fault;
+};
+
+static int load_chunk(void *arg, const struct goblin_chunk *chunk)
+{
+    struct load *load = arg;
+    if (chunk->offset == 0) {
+        load->info = *chunk->info;
+        load->fault = reserve(load->buffer, chunk->info->size);
+        if (load->fault == 0 && load->meta != NULL) {
+            load->fault = reserve(load->meta, chunk->meta.len);
+            if (load->fault == 0 && chunk->meta.len > 0) {
+                memcpy(load->meta->data, chunk->meta.data, chunk->meta.len);
+            }
+            load->meta->len = chunk->meta.len;
+        }
+        if (load->fault < 0) {
+            return GOBLIN_CHUNK_STOP;
+        }
+        load->buffer->len = chunk->info->size;
+    }
+    memcpy(load->buffer->data + chunk->offset, chunk->data, chunk->len);
+    return GOBLIN_CHUNK_DONE;
+}
+
+int goblin_load(struct goblin_reader *reader, struct goblin_slice key, struct goblin_buffer *buffer,
+                struct goblin_info *info, struct goblin_buffer *meta)
+{
+    struct load load = {.buffer = buffer, .meta = meta};
+    struct goblin_request request = {
+        .key = key,
+        .flags = meta != NULL ? GOBLIN_GET_META : 0,
+        .on_chunk = load_chunk,
+        .arg = &load,
+    };
+    int rc = goblin_get(reader, &request);
+    if (load.fault < 0) {
+        return load.fault;
+    }
+    if (info != NULL && rc == GOBLIN_OK) {
+        *info = load.info;
+    }
+    return rc;
+}

@@ -1,0 +1,156 @@
+/*
+ * Inside a reader: requests in progress (struct gb_get), the pieces of tail they have in flight, and
+ * the windows of checksums that verify them. reader.c keeps the reader, get.c starts requests and
+ * hands bytes over, tail.c plans and verifies device reads.
+ *
+ * Positions inside a request are payload positions: metadata first, then the value.
+ */
+#ifndef GB_ENGINE_READER_INTERNAL_H
+#define GB_ENGINE_READER_INTERNAL_H
+
+#include <goblin/reader.h>
+
+#include "engine/store.h"
+
+#define GB_SMALL_MAX 2048u   /* resident payloads up to this are copied rather than pinned */
+#define GB_WINDOW_BYTES 8192u /* checksums read at once */
+#define GB_DEPTH_MAX 64u
+
+struct gb_get;
+
+/* Sums of units [first, first + count) of one extent. */
+struct gb_window {
+    struct gb_get *get;
+    unsigned char *data;   /* aligned; NULL until first used */
+    const unsigned char *sums; /* of unit `first` */
+    uint32_t extent;
+    uint32_t refs; /* pieces that will be verified by it */
+    uint64_t first;
+    uint64_t count;
+    int32_t result;
+    bool used;
+    bool reading;
+};
+
+enum gb_piece_state { GB_PIECE_READING, GB_PIECE_READY };
+
+/* A stretch of payload on its way from the device. */
+struct gb_piece {
+    struct gb_get *get;
+    struct gb_window *window; /* NULL: the sums came with the bytes, or none are needed */
+    struct gb_segment *segment;
+    uint64_t from; /* payload positions; from the first byte read to one behind the last */
+    uint64_t to;
+    uint64_t at;   /* offset of `from` in the segment */
+    uint32_t skew; /* where `from` lies in the buffer */
+    uint32_t sums; /* where its sums lie in the buffer, if window is NULL */
+    uint32_t len;  /* bytes read */
+    uint32_t buffer;
+    int32_t result;
+    uint8_t state;
+    bool trusted; /* came from a write block in RAM */
+};
+
+struct gb_get {
+    struct gb_get *next; /* in the reader's list of active ones, or of free ones */
+    struct goblin_reader *reader;
+    struct goblin_request *request; /* NULL: ended; only the device is still busy with it */
+    int *answer;                    /* goblin_get's; NULL for a submitted one */
+    struct goblin_info info;
+    struct goblin_slice key; /* of `item` */
+
+    const struct gb_item *item; /* pinned, or `clone` */
+    uint64_t pinned;            /* its place; 0: not pinned */
+    struct gb_item *clone;      /* heap copy of header, key, extents when pinning was refused */
+    uint64_t place;             /* consistent with sequence */
+    uint64_t sequence;
+    uint64_t size;              /* payload */
+    uint32_t resident;
+    uint32_t meta_len;
+    uint32_t extent_count; /* 1 for a direct object */
+    bool holds_segments;
+
+    uint64_t start; /* payload range asked for */
+    uint64_t end;
+    uint64_t deliver_at; /* next payload position to hand over */
+    uint64_t plan_at;    /* next one to read */
+    bool handed;         /* a chunk has been handed over */
+    bool busy;           /* its callback is running */
+    bool free;           /* on the reader's list of free ones */
+    unsigned accesses;   /* of the object, this one counted */
+
+    unsigned char *meta; /* gathers the metadata when asked for and not at hand */
+    bool want_meta;
+
+    struct gb_piece pieces[GB_DEPTH_MAX];
+    unsigned piece_head;
+    unsigned piece_count;
+    unsigned in_flight; /* device reads, windows included */
+    bool first_planned;
+    struct gb_window windows[2];
+
+    struct gb_promotion promotion;
+
+    uint32_t holds; /* of `small` by the caller */
+    unsigned char small[GB_SMALL_MAX];
+};
+
+struct gb_chunk_buffer {
+    unsigned char *data;
+    bool used;
+};
+
+struct goblin_reader {
+    struct goblin_reader *next; /* in the store's list */
+    struct goblin *store;
+    struct gb_queue *queue;
+    struct gb_chunk_buffer *buffers;
+    unsigned buffer_count;
+    unsigned buffers_free;
+    uint32_t buffer_bytes;
+    unsigned depth;
+    struct gb_get *gets;
+    unsigned get_count;
+    struct gb_get *free_gets;
+    struct gb_get *active; /* newest first */
+    unsigned active_count;
+    uint64_t budget_bytes;
+    struct gb_tally tally;
+    uint32_t ticks;
+};
+
+/* ---- tail.c ------------------------------------------------------------------------------------------- */
+
+/* Starts as many reads as depth and buffers allow; they go to the device at the next submit of the
+ * queue. A fault ends the request's reading. */
+int gb_tail_plan(struct gb_get *get);
+
+/* Whether the piece's bytes are what was written: 0, GOBLIN_ECORRUPT or -EIO. */
+int gb_tail_verify(const struct gb_get *get, const struct gb_piece *piece);
+
+/* An event of the reader's queue. */
+void gb_tail_complete(void *tag, int32_t result);
+
+/* The piece is done with. */
+void gb_tail_release(struct gb_get *get, struct gb_piece *piece, bool keep_buffer);
+
+/* ---- reader.c ------------------------------------------------------------------------------------------- */
+
+void gb_reader_give_buffer(struct goblin_reader *reader, unsigned number);
+
+/* ---- get.c --------------------------------------------------------------------------------------------- */
+
+/* Hands over what is ready; ends the request when all is. True if it ended. */
+bool gb_get_advance(struct gb_get *get);
+
+/* The request is over with `result`; the get is recycled when the device is done with it. */
+void gb_get_end(struct gb_get *get, int result);
+
+/* Back on the free list if nothing uses it any more. */
+void gb_get_recycle(struct gb_get *get);
+
+void gb_get_release_hold(struct goblin_reader *reader, uint64_t hold);
+
+int gb_get_start(struct goblin_reader *reader, struct goblin_request *request, int *answer);
+
+#endif

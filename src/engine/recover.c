@@ -1,0 +1,346 @@
+/* Recovery: segment headers, then the checkpoint, then the log of whatever it does not cover. */
+#include "engine/recover.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "engine/config.h"
+
+/* ---- objects ---------------------------------------------------------------------------------------------- */
+
+static bool extents_hold(struct goblin *store, const unsigned char *list, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        struct gb_extent extent;
+        if (gb_extent_decode(&extent, list + (size_t)i * GB_EXTENT_SIZE) < 0 ||
+            gb_place_slot(extent.place) >= store->segments.count) {
+            return false;
+        }
+        const struct gb_segment *segment = gb_segment_at(&store->segments, extent.place);
+        if (segment->status != GB_SEGMENT_SEALED || segment->generation != extent.generation) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static struct gb_item *lay_bare(struct goblin *store, const struct gb_entry *entry,
+                                const unsigned char *extents)
+{
+    const struct gb_record *record = &entry->record;
+    struct gb_cursor *cursor = &store->lanes[0].cursor;
+    uint32_t side =
+        extents != NULL ? GB_EXTENTS_HEADER + record->extent_count * GB_EXTENT_SIZE : 0;
+    uint32_t bytes = gb_item_footprint_for(record->key_len, side, 0);
+    if (bytes > gb_arena_item_max(&store->arena) ||
+        (bytes > gb_cursor_room(&store->arena, cursor) && !gb_residency_renew(store, cursor))) {
+        return NULL;
+    }
+    struct gb_item *item =
+        gb_arena_item(&store->arena, gb_cursor_lay(&store->arena, cursor, bytes));
+    atomic_init(&item->place, entry->place);
+    atomic_init(&item->sequence, record->sequence);
+    item->version = record->version;
+    item->size_key = gb_item_pack_size(record->size, record->key_len,
+                                       extents != NULL ? GB_FORM_EXTENTS : GB_FORM_DIRECT);
+    atomic_init(&item->expiry_meta, gb_item_pack_expiry(record->expires_ms, record->meta_len));
+    item->flags = record->flags;
+    gb_item_set_resident(item, 0);
+    atomic_init(&item->heat, entry->heat);
+    memcpy(item->key, entry->key, record->key_len);
+    if (extents != NULL) {
+        gb_store_le64(item->key + record->key_len, record->extent_count);
+        memcpy(item->key + record->key_len + GB_EXTENTS_HEADER, extents, side - GB_EXTENTS_HEADER);
+    }
+    return item;
+}
+
+int gb_recover_object(struct goblin *store, const struct gb_entry *entry,
+                      const unsigned char *extents)
+{
+    const struct gb_record *record = &entry->record;
+    if (gb_expired(record->expires_ms, gb_store_now_ms(store)) ||
+        (extents != NULL && !extents_hold(store, extents, record->extent_count))) {
+        /* It replaces what is there all the same. */
+        struct gb_locked locked;
+        gb_index_lock(store->index, gb_index_hash(entry->key, record->key_len), &locked);
+        struct gb_item *old = gb_index_find_locked(&locked, entry->key, record->key_len);
+        if (old != NULL && atomic_load(&old->sequence) < record->sequence) {
+            gb_store_forget_locked(store, &locked, old);
+        }
+        gb_index_unlock(&locked);
+        return 0;
+    }
+    struct gb_item *item = lay_bare(store, entry, extents);
+    if (item == NULL) {
+        return -ENOMEM;
+    }
+    struct gb_locked locked;
+    gb_index_lock(store->index, gb_index_hash(entry->key, record->key_len), &locked);
+    struct gb_item *old = gb_index_find_locked(&locked, entry->key, record->key_len);
+    int rc = 0;
+    bool newer = old == NULL || atomic_load(&old->sequence) < record->sequence;
+    if (newer && old != NULL) {
+        gb_index_replace_locked(&locked, gb_arena_place(&store->arena, item));
+        gb_store_disk_died(store, old);
+        gb_arena_died(&store->arena, old);
+    } else if (newer) {
+        rc = gb_index_insert_locked(&locked, gb_arena_place(&store->arena, item));
+    }
+    if (newer && rc == 0) {
+        gb_arena_born(&store->arena, item);
+        gb_store_disk_born(store, item);
+    } else {
+        gb_cursor_unlay(&store->lanes[0].cursor, gb_item_footprint(item));
+    }
+    gb_index_unlock(&locked);
+    return rc;
+}
+
+/* ---- replay ------------------------------------------------------------------------------------------------ */
+
+struct replay {
+    struct goblin *store;
+    struct gb_tape *tape;
+    struct gb_segment *segment;
+    uint64_t max_sequence;
+};
+
+static int replay_put(struct replay *replay, const struct gb_entry *entry)
+{
+    struct gb_layout layout;
+    gb_record_layout(&entry->record, entry->place, &layout);
+    struct gb_entry object = *entry;
+    object.place = gb_place(replay->segment->slot, layout.payload_offset);
+    if (entry->record.extent_count == 0) {
+        return gb_recover_object(replay->store, &object, NULL);
+    }
+    unsigned char *list = malloc(layout.payload_len);
+    if (list == NULL) {
+        return -ENOMEM;
+    }
+    /* A tape of its own, so that the visitor's window stays. */
+    struct gb_tape tape;
+    int rc = gb_tape_open(&tape, &replay->store->segments, replay->segment);
+    if (rc == 0) {
+        rc = gb_tape_payload(&tape, layout.payload_offset, layout.payload_len, list);
+        gb_tape_close(&tape);
+        rc = rc == 0 ? gb_recover_object(replay->store, &object, list) : rc;
+    }
+    free(list);
+    return rc == GOBLIN_ECORRUPT ? 0 : rc;
+}
+
+static void replay_delete(struct goblin *store, const struct gb_entry *entry)
+{
+    const struct gb_record *record = &entry->record;
+    struct gb_locked locked;
+    gb_index_lock(store->index, gb_index_hash(entry->key, record->key_len), &locked);
+    struct gb_item *item = gb_index_find_locked(&locked, entry->key, record->key_len);
+    if (item != NULL && atomic_load(&item->sequence) < record->sequence) {
+        gb_store_forget_locked(store, &locked, item);
+    }
+    gb_index_unlock(&locked);
+}
+
+static void replay_meta(struct goblin *store, const struct gb_entry *entry)
+{
+    const struct gb_record *record = &entry->record;
+    struct gb_locked locked;
+    gb_index_lock(store->index, gb_index_hash(entry->key, record->key_len), &locked);
+    struct gb_item *item = gb_index_find_locked(&locked, entry->key, record->key_len);
+    if (item != NULL && atomic_load(&item->sequence) == record->link) {
+        uint32_t meta_len = gb_meta_len_of(atomic_load(&item->expiry_meta));
+        atomic_store(&item->expiry_meta, gb_item_pack_expiry(record->expires_ms, meta_len));
+    }
+    gb_index_unlock(&locked);
+}
+
+struct clear {
+    struct goblin *store;
+    const struct gb_lane *lane;
+    uint64_t before;
+};
+
+static void clear_item(void *arg, struct gb_locked *locked, struct gb_item *item)
+{
+    struct clear *clear = arg;
+    uint32_t key_len = gb_item_key_len(item);
+    if (gb_store_lane(clear->store, gb_index_hash(item->key, key_len)) == clear->lane &&
+        atomic_load(&item->sequence) < clear->before &&
+        gb_index_find_locked(locked, item->key, key_len) == item) {
+        gb_store_forget_locked(clear->store, locked, item);
+    }
+}
+
+static void replay_clear(struct replay *replay, const struct gb_entry *entry)
+{
+    struct clear clear = {
+        .store = replay->store,
+        .lane = &replay->store->lanes[replay->segment->lane],
+        .before = entry->record.sequence,
+    };
+    uint64_t cursor = 0;
+    do {
+        gb_index_scan_bucket(replay->store->index, &cursor, clear_item, &clear);
+    } while (cursor != 0);
+}
+
+static int replay_entry(void *arg, const struct gb_entry *entry)
+{
+    struct replay *replay = arg;
+    replay->max_sequence = gb_max(replay->max_sequence, entry->record.sequence);
+    switch (entry->record.type) {
+    case GB_RECORD_PUT:
+        return replay_put(replay, entry);
+    case GB_RECORD_DELETE:
+        replay_delete(replay->store, entry);
+        return 0;
+    case GB_RECORD_META:
+        replay_meta(replay->store, entry);
+        return 0;
+    case GB_RECORD_CLEAR:
+        replay_clear(replay, entry);
+        return 0;
+    case GB_RECORD_EXTENT:
+        atomic_store(&replay->store->next_stream,
+                     gb_max(atomic_load(&replay->store->next_stream), entry->record.link));
+        return 0;
+    case GB_RECORD_COMMIT:
+    case GB_RECORD_BATCH:
+    case GB_RECORD_SUMMARY:
+    default:
+        return 0;
+    }
+}
+
+static int replay_segment(struct goblin *store, struct gb_segment *segment)
+{
+    struct gb_tape tape;
+    int rc = gb_tape_open(&tape, &store->segments, segment);
+    if (rc < 0) {
+        return rc;
+    }
+    struct replay replay = {.store = store, .tape = &tape, .segment = segment};
+    bool sealed = false;
+    uint64_t used = 0;
+    rc = gb_tape_records(&tape, replay_entry, &replay, &used, &sealed);
+    segment->used_bytes = gb_align_up(used, GB_BLOCK);
+    atomic_store(&store->sequence, gb_max(atomic_load(&store->sequence), replay.max_sequence));
+    gb_tape_close(&tape);
+    return rc;
+}
+
+/* ---- segments ------------------------------------------------------------------------------------------------ */
+
+static int read_header(struct goblin *store, struct gb_segment *segment, unsigned char *block)
+{
+    int rc = gb_segment_open_file(&store->segments, segment, false);
+    if (rc < 0) {
+        return rc == -ENOENT ? 0 : rc;
+    }
+    int64_t n = store->io->ops->file_read(segment->file, block, GB_BLOCK, 0);
+    if (n < 0) {
+        return (int)n;
+    }
+    struct gb_segment_header header;
+    if (n < GB_BLOCK || gb_segment_header_decode(&header, block) < 0 ||
+        memcmp(header.store_id, store->segments.store_id, sizeof(header.store_id)) != 0 ||
+        header.slot != segment->slot || header.lane >= store->lane_count ||
+        header.segment_bytes != store->segments.segment_bytes) {
+        return 0; /* free: never used, or emptied */
+    }
+    segment->status = GB_SEGMENT_SEALED;
+    segment->lane = (uint8_t)header.lane;
+    segment->generation = header.generation;
+    segment->salt = header.salt;
+    segment->used_bytes = store->segments.segment_bytes;
+    atomic_store(&segment->written, store->segments.segment_bytes);
+    store->segments.free_count--;
+    atomic_store(&store->sequence, gb_max(atomic_load(&store->sequence), header.generation));
+    return 0;
+}
+
+static int read_headers(struct goblin *store)
+{
+    void *block = NULL;
+    if (posix_memalign(&block, GB_BLOCK, GB_BLOCK) != 0) {
+        return -ENOMEM;
+    }
+    int rc = 0;
+    for (uint32_t i = 0; rc == 0 && i < store->segments.count; i++) {
+        struct gb_segment *segment = &store->segments.table[i];
+        int read = read_header(store, segment, block);
+        if (read < 0) {
+            gb_store_log(store, GOBLIN_LOG_ERROR, "segment %u cannot be read (%s): its objects are "
+                         "lost", i, goblin_strerror(read));
+            segment->status = GB_SEGMENT_LOST;
+            store->segments.free_count--;
+        }
+    }
+    free(block);
+    return rc;
+}
+
+static int by_generation(const void *a, const void *b)
+{
+    const struct gb_segment *x = *(struct gb_segment *const *)a;
+    const struct gb_segment *y = *(struct gb_segment *const *)b;
+    return (x->generation > y->generation) - (x->generation < y->generation);
+}
+
+/* Everything of a lane from its first uncovered segment on, oldest first: a covered one that is
+ * newer may hold the delete of what an older, uncovered one brings back. */
+static int replay_uncovered(struct goblin *store, const bool *covered)
+{
+    uint64_t first[GB_LANES_MAX];
+    for (unsigned i = 0; i < GB_LANES_MAX; i++) {
+        first[i] = UINT64_MAX;
+    }
+    struct gb_segments *segments = &store->segments;
+    struct gb_segment **order = calloc(segments->count, sizeof(*order));
+    if (order == NULL) {
+        return -ENOMEM;
+    }
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < segments->count; i++) {
+        struct gb_segment *segment = &segments->table[i];
+        if (segment->status == GB_SEGMENT_SEALED) {
+            order[count++] = segment;
+            if (!covered[i]) {
+                first[segment->lane] = gb_min(first[segment->lane], segment->generation);
+            }
+        }
+    }
+    qsort(order, count, sizeof(struct gb_segment *), by_generation);
+    int rc = 0;
+    for (uint32_t i = 0; rc == 0 && i < count; i++) {
+        if (order[i]->generation >= first[order[i]->lane]) {
+            rc = replay_segment(store, order[i]);
+        }
+    }
+    free(order);
+    return rc;
+}
+
+int gb_recover(struct goblin *store, struct goblin_error *error)
+{
+    bool *covered = calloc(store->segments.count, sizeof(*covered));
+    int rc = covered != NULL ? read_headers(store) : -ENOMEM;
+    if (rc == 0) {
+        int loaded = gb_checkpoint_load(store, covered);
+        if (loaded < 0 && loaded != -ENOENT) {
+            gb_store_log(store, GOBLIN_LOG_WARN,
+                         "the checkpoint is not usable (%s): reading the log instead",
+                         goblin_strerror(loaded));
+        }
+        rc = replay_uncovered(store, covered);
+    }
+    if (rc < 0) {
+        gb_error_set(error, "recovery: %s", goblin_strerror(rc));
+    }
+    free(covered);
+    return rc;
+}

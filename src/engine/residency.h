@@ -1,0 +1,122 @@
+/*
+ * Residency: which bytes of which objects stay in RAM.
+ *
+ * Fixed: every object keeps a head of head_bytes as long as memory lasts. Adaptive: every object
+ * keeps a floor of head_bytes, and what is left goes where it saves most device time per byte. The
+ * worth of bytes is accesses x device time saved / bytes, accesses being a four-bit count that
+ * halves about once per four requests per object.
+ *
+ * The hand walks the RAM log's blocks, oldest first. What it meets is dead (and gone), keeps its
+ * bytes (laid again), or is cut down to its floor, under pressure to a bare header. It moves
+ *  - for a candidate (an object just read from the device that would become whole): items worth
+ *    less are cut until there is room, and after four that are worth more the candidate is refused;
+ *  - for new objects: against a threshold that rises while too little is freed and sinks again.
+ * Floors and headers that survive move to cold blocks, walked only when much in them is dead.
+ *
+ * Lock order: residency -> bucket -> arena. Lanes may call in with their own lock held.
+ */
+#ifndef GB_ENGINE_RESIDENCY_H
+#define GB_ENGINE_RESIDENCY_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <goblin/goblin.h>
+
+#include "engine/arena.h"
+
+struct goblin;
+
+struct gb_residency {
+    pthread_mutex_t lock;
+    struct gb_cursor hot;
+    struct gb_cursor cold;
+    uint32_t block; /* being walked; GB_NO_BLOCK: none */
+    uint32_t offset;
+    int64_t credit;   /* bytes freed by candidates' walks and not yet used */
+    double threshold; /* worth below which bytes go, for new objects */
+    bool evicting;    /* bare headers alone are too many: cold objects leave */
+    uint32_t walked_live; /* of the block being walked */
+    uint32_t walked_kept;
+    _Atomic uint32_t epoch;          /* of the heat counters */
+    _Atomic uint64_t epoch_requests; /* requests since it began */
+};
+
+void gb_residency_init(struct gb_residency *residency);
+void gb_residency_fini(struct gb_residency *residency);
+
+/* Blocks that puts and promotions leave to the hand. */
+#define GB_RESIDENCY_RESERVE 3u
+
+/* Blocks of addresses beyond the budget, so that the hand can always lay what it picks up. */
+#define GB_RESIDENCY_SPARE 16u
+
+/* Payload bytes a new object starts with in RAM. */
+uint32_t gb_residency_initial(const struct goblin *store, uint64_t size);
+
+/* ---- heat -------------------------------------------------------------------------------------------- */
+
+static inline unsigned gb_heat_count(uint8_t heat, uint32_t epoch)
+{
+    return (unsigned)(heat >> 4) >> ((epoch - heat) & 15u);
+}
+
+/* Counts an access; lossy. Returns the count with it. */
+static inline unsigned gb_heat_touch(struct gb_item *item, uint32_t epoch)
+{
+    uint8_t heat = atomic_load_explicit(&item->heat, memory_order_relaxed);
+    unsigned count = gb_heat_count(heat, epoch);
+    count += count < 15;
+    uint8_t next = (uint8_t)(count << 4 | (epoch & 15u));
+    if (next != heat) {
+        atomic_store_explicit(&item->heat, next, memory_order_relaxed);
+    }
+    return count;
+}
+
+/* Adds a batch of requests to the clock that ages heat. */
+void gb_residency_tick(struct goblin *store, uint64_t requests);
+
+/* ---- making room ---------------------------------------------------------------------------------------- */
+
+/* Opens a block for a lane's cursor, walking the hand itself if the keeper is behind. May wait for a
+ * grace period, so not inside a read-side critical section. False: no block to be had now. */
+bool gb_residency_renew(struct goblin *store, struct gb_cursor *cursor);
+
+/* Walks until `blocks` are available or coming, or nothing more can be freed. */
+void gb_residency_reclaim(struct goblin *store, uint32_t blocks);
+
+/* Waits for a grace period and frees what was walked before. */
+void gb_residency_release(struct goblin *store);
+
+/* ---- promotion ------------------------------------------------------------------------------------------- */
+
+/* An object on its way to having more bytes in RAM: laid, named by nothing, being filled. */
+struct gb_promotion {
+    uint64_t place; /* 0: none */
+    uint64_t sequence;
+    uint64_t hash;
+    uint32_t resident;
+    uint32_t filled;
+};
+
+/* Asks for room to keep `item`'s first bytes (all if a block takes them). `count`: its accesses with
+ * this one. The caller has the item's block pinned. True: *promotion must be finished or dropped. */
+bool gb_residency_admit(struct goblin *store, const struct gb_item *item, unsigned count,
+                        struct gb_promotion *promotion);
+
+/* Asks for room for the first `resident` bytes of an object that open found bare. 1: *promotion must
+ * be finished or dropped; 0: the object is gone, changed or has them; -ENOMEM: memory is full. */
+int gb_residency_restore(struct goblin *store, struct goblin_slice key, uint64_t sequence,
+                         uint32_t resident, struct gb_promotion *promotion);
+
+/* Where payload byte 0 goes. */
+unsigned char *gb_promotion_bytes(struct goblin *store, const struct gb_promotion *promotion);
+
+/* All `resident` bytes are in place: swings the index to it, if the object is still the same. */
+void gb_residency_finish(struct goblin *store, struct gb_promotion *promotion);
+void gb_residency_drop(struct goblin *store, struct gb_promotion *promotion);
+
+#endif

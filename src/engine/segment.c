@@ -1,0 +1,242 @@
+/* The table of segments: files, states, who is free and who is oldest. */
+#include "engine/segment.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/assert.h"
+
+int gb_segments_init(struct gb_segments *segments, struct gb_io *io, struct gb_drive *drives,
+                     unsigned drive_count)
+{
+    *segments = (struct gb_segments){
+        .io = io,
+        .drives = drives,
+        .drive_count = drive_count,
+        .segment_bytes = drives[0].identity.segment_bytes,
+    };
+    memcpy(segments->store_id, drives[0].identity.store_id, sizeof(segments->store_id));
+    for (unsigned d = 0; d < drive_count; d++) {
+        segments->count += drives[d].identity.slot_count;
+    }
+    segments->table = calloc(segments->count, sizeof(*segments->table));
+    if (segments->table == NULL) {
+        return -ENOMEM;
+    }
+    for (unsigned d = 0; d < drive_count; d++) {
+        const struct gb_identity *identity = &drives[d].identity;
+        for (uint32_t i = 0; i < identity->slot_count; i++) {
+            struct gb_segment *segment = &segments->table[identity->first_slot + i];
+            segment->slot = identity->first_slot + i;
+            segment->drive = (uint8_t)d;
+        }
+    }
+    segments->free_count = segments->count;
+    (void)pthread_mutex_init(&segments->lock, NULL);
+    (void)pthread_cond_init(&segments->freed, NULL);
+    return 0;
+}
+
+void gb_segments_fini(struct gb_segments *segments)
+{
+    if (segments->table == NULL) {
+        return;
+    }
+    for (uint32_t i = 0; i < segments->count; i++) {
+        if (segments->table[i].file != NULL) {
+            segments->io->ops->file_close(segments->table[i].file);
+        }
+    }
+    free(segments->table);
+    (void)pthread_mutex_destroy(&segments->lock);
+    (void)pthread_cond_destroy(&segments->freed);
+    *segments = (struct gb_segments){0};
+}
+
+int gb_segment_path(const struct gb_segments *segments, uint32_t slot, char *path, size_t len)
+{
+    const struct gb_segment *segment = &segments->table[slot];
+    int n = snprintf(path, len, "%s/%08u.seg", segments->drives[segment->drive].dir, slot);
+    return n > 0 && (size_t)n < len ? 0 : -ENAMETOOLONG;
+}
+
+int gb_segment_open_file(struct gb_segments *segments, struct gb_segment *segment, bool create)
+{
+    if (segment->file != NULL) {
+        return 0;
+    }
+    char path[4096];
+    int rc = gb_segment_path(segments, segment->slot, path, sizeof(path));
+    if (rc < 0) {
+        return rc;
+    }
+    const struct gb_drive *drive = &segments->drives[segment->drive];
+    unsigned flags = (create ? GB_OPEN_CREATE : 0u) | (drive->direct ? GB_OPEN_DIRECT : 0u);
+    rc = segments->io->ops->file_open(segments->io, path, flags, &segment->file);
+    if (rc < 0 || !create) {
+        return rc;
+    }
+    uint64_t size = 0;
+    rc = segments->io->ops->file_size(segment->file, &size);
+    if (rc == 0 && size < segments->segment_bytes) {
+        rc = segments->io->ops->file_allocate(segment->file, segments->segment_bytes);
+        if (rc >= 0) {
+            rc = segments->io->ops->sync_dir(segments->io, drive->dir);
+        }
+    }
+    if (rc < 0) {
+        segments->io->ops->file_close(segment->file);
+        segment->file = NULL;
+    }
+    return rc < 0 ? rc : 0;
+}
+
+/* Round robin over the drives, so that all of them work: slot order within a drive. */
+static struct gb_segment *find_free_locked(struct gb_segments *segments)
+{
+    unsigned first_drive = segments->next_slot++ % segments->drive_count;
+    for (unsigned d = 0; d < segments->drive_count; d++) {
+        const struct gb_identity *identity =
+            &segments->drives[(first_drive + d) % segments->drive_count].identity;
+        for (uint32_t i = 0; i < identity->slot_count; i++) {
+            struct gb_segment *segment = &segments->table[identity->first_slot + i];
+            if (segment->status == GB_SEGMENT_FREE) {
+                return segment;
+            }
+        }
+    }
+    return NULL;
+}
+
+int gb_segments_take(struct gb_segments *segments, unsigned lane, uint64_t generation,
+                     uint32_t reserve, struct gb_segment **out)
+{
+    uint64_t salt = 0;
+    if (getrandom(&salt, sizeof(salt), 0) != (ssize_t)sizeof(salt)) {
+        return -EIO;
+    }
+    (void)pthread_mutex_lock(&segments->lock);
+    struct gb_segment *segment =
+        segments->free_count > reserve ? find_free_locked(segments) : NULL;
+    if (segment == NULL) {
+        (void)pthread_mutex_unlock(&segments->lock);
+        return -ENOSPC;
+    }
+    segments->free_count--;
+    segment->status = GB_SEGMENT_OPEN;
+    segment->lane = (uint8_t)lane;
+    segment->generation = generation;
+    segment->salt = salt;
+    segment->used_bytes = 0;
+    segment->guarded = false;
+    atomic_store(&segment->written, 0);
+    atomic_store(&segment->live_bytes, 0);
+    (void)pthread_mutex_unlock(&segments->lock);
+
+    int rc = gb_segment_open_file(segments, segment, true);
+    if (rc < 0) {
+        (void)pthread_mutex_lock(&segments->lock);
+        segment->status = GB_SEGMENT_LOST;
+        (void)pthread_mutex_unlock(&segments->lock);
+        return rc;
+    }
+    *out = segment;
+    return 0;
+}
+
+void gb_segments_seal(struct gb_segments *segments, struct gb_segment *segment)
+{
+    (void)pthread_mutex_lock(&segments->lock);
+    GB_ASSERT(segment->status == GB_SEGMENT_OPEN);
+    segment->status = GB_SEGMENT_SEALED;
+    (void)pthread_mutex_unlock(&segments->lock);
+}
+
+static bool is_log(const struct gb_segment *segment)
+{
+    return segment->status == GB_SEGMENT_OPEN || segment->status == GB_SEGMENT_SEALED ||
+           segment->status == GB_SEGMENT_RECLAIMING;
+}
+
+struct gb_segment *gb_segments_oldest(struct gb_segments *segments)
+{
+    struct gb_segment *oldest_of[256] = {NULL};
+    struct gb_segment *best = NULL;
+    (void)pthread_mutex_lock(&segments->lock);
+    for (uint32_t i = 0; i < segments->count; i++) {
+        struct gb_segment *segment = &segments->table[i];
+        struct gb_segment *oldest = oldest_of[segment->lane];
+        if (is_log(segment) && (oldest == NULL || segment->generation < oldest->generation)) {
+            oldest_of[segment->lane] = segment;
+        }
+    }
+    for (unsigned lane = 0; lane < 256; lane++) {
+        struct gb_segment *segment = oldest_of[lane];
+        if (segment != NULL && segment->status == GB_SEGMENT_SEALED &&
+            atomic_load(&segment->pending) == 0 &&
+            (best == NULL || segment->generation < best->generation)) {
+            best = segment;
+        }
+    }
+    if (best != NULL) {
+        best->status = GB_SEGMENT_RECLAIMING;
+    }
+    (void)pthread_mutex_unlock(&segments->lock);
+    return best;
+}
+
+struct gb_segment *gb_segments_dead(struct gb_segments *segments, bool *oldest)
+{
+    struct gb_segment *best = NULL;
+    (void)pthread_mutex_lock(&segments->lock);
+    for (uint32_t i = 0; i < segments->count; i++) {
+        struct gb_segment *segment = &segments->table[i];
+        if (segment->status == GB_SEGMENT_SEALED && atomic_load(&segment->live_bytes) == 0 &&
+            atomic_load(&segment->pending) == 0 && !segment->guarded &&
+            (best == NULL || segment->generation < best->generation)) {
+            best = segment;
+        }
+    }
+    *oldest = true;
+    for (uint32_t i = 0; best != NULL && i < segments->count; i++) {
+        const struct gb_segment *segment = &segments->table[i];
+        if (is_log(segment) && segment->lane == best->lane &&
+            segment->generation < best->generation) {
+            *oldest = false;
+        }
+    }
+    if (best != NULL) {
+        best->status = GB_SEGMENT_RECLAIMING;
+    }
+    (void)pthread_mutex_unlock(&segments->lock);
+    return best;
+}
+
+void gb_segments_free(struct gb_segments *segments, struct gb_segment *segment)
+{
+    (void)pthread_mutex_lock(&segments->lock);
+    GB_ASSERT(segment->status == GB_SEGMENT_RECLAIMING);
+    GB_ASSERT(atomic_load(&segment->readers) == 0);
+    segment->status = GB_SEGMENT_FREE;
+    segments->free_count++;
+    (void)pthread_cond_broadcast(&segments->freed);
+    (void)pthread_mutex_unlock(&segments->lock);
+}
+
+void gb_segments_keep(struct gb_segments *segments, struct gb_segment *segment)
+{
+    (void)pthread_mutex_lock(&segments->lock);
+    segment->status = GB_SEGMENT_SEALED;
+    (void)pthread_mutex_unlock(&segments->lock);
+}
+
+uint32_t gb_segments_free_count(struct gb_segments *segments)
+{
+    (void)pthread_mutex_lock(&segments->lock);
+    uint32_t count = segments->free_count;
+    (void)pthread_mutex_unlock(&segments->lock);
+    return count;
+}

@@ -1,0 +1,134 @@
+/*
+ * Segments: the files of the disk log, over one or more drives.
+ *
+ * Slots are numbered through all drives; each is a file of fixed size in its drive's directory,
+ * made when first needed. A segment is taken for one lane, filled front to back, sealed, and freed
+ * when nothing in it lives.
+ *
+ *   free -> open -> sealed -> reclaiming -> free
+ *
+ * Threads: any. `lock` guards states and the free list; the numbers that readers and lanes touch
+ * are atomics. `generation`, `salt` and `file` of a segment do not change while a reader holds it.
+ */
+#ifndef GB_ENGINE_SEGMENT_H
+#define GB_ENGINE_SEGMENT_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/format.h"
+#include "engine/io.h"
+
+enum gb_segment_status {
+    GB_SEGMENT_FREE,
+    GB_SEGMENT_OPEN,
+    GB_SEGMENT_SEALED,
+    GB_SEGMENT_RECLAIMING,
+    GB_SEGMENT_LOST, /* its drive is missing or it could not be read */
+};
+
+struct gb_segment {
+    struct gb_file *file; /* NULL: not made yet */
+    uint64_t generation;
+    uint64_t salt;
+    _Atomic uint64_t live_bytes; /* spans of records and extents that the index names */
+    _Atomic uint64_t written;    /* the device has everything below this offset */
+    uint64_t used_bytes;         /* end of the last record; final once sealed */
+    _Atomic uint32_t readers;    /* requests that may read it */
+    _Atomic uint32_t pending;    /* extents still being streamed */
+    _Atomic bool stream_dirty;   /* streams wrote to it since it was last synced */
+    uint32_t slot;
+    uint8_t drive;
+    uint8_t lane;
+    uint8_t status;
+    bool guarded; /* holds a CLEAR that older segments of its lane still need */
+};
+
+struct gb_drive {
+    char *dir;
+    struct gb_file *identity_file; /* holds the lock */
+    struct gb_identity identity;
+    struct gb_alignment alignment;
+    bool direct;
+};
+
+struct gb_segments {
+    struct gb_io *io;
+    struct gb_drive *drives;
+    unsigned drive_count;
+    uint64_t segment_bytes;
+    unsigned char store_id[16];
+    uint32_t count;
+    struct gb_segment *table;
+
+    pthread_mutex_t lock;
+    pthread_cond_t freed; /* a slot has become free */
+    uint32_t free_count;
+    uint32_t next_slot;   /* where the search for a free slot goes on */
+    _Atomic uint64_t live_bytes;
+};
+
+/* Builds the table from the drives' identities. Borrows io and drives for life. */
+int gb_segments_init(struct gb_segments *segments, struct gb_io *io, struct gb_drive *drives,
+                     unsigned drive_count);
+void gb_segments_fini(struct gb_segments *segments);
+
+static inline struct gb_segment *gb_segment_at(struct gb_segments *segments, uint64_t place)
+{
+    return &segments->table[gb_place_slot(place)];
+}
+
+/* The path of a slot's file. */
+int gb_segment_path(const struct gb_segments *segments, uint32_t slot, char *path, size_t len);
+
+/* Opens the file of a slot, making it with `create`. */
+int gb_segment_open_file(struct gb_segments *segments, struct gb_segment *segment, bool create);
+
+/* Takes a free segment for a lane, file open and preallocated, leaving `reserve` free ones.
+ * `generation` is its number. -ENOSPC: none free; a fault of the file system otherwise (the slot
+ * is set aside as lost). */
+int gb_segments_take(struct gb_segments *segments, unsigned lane, uint64_t generation,
+                     uint32_t reserve, struct gb_segment **out);
+
+void gb_segments_seal(struct gb_segments *segments, struct gb_segment *segment);
+
+/* The sealed segment that may be reclaimed first: the oldest of all lanes' oldest segments, as long
+ * as no stream is pending in it. NULL: none. Marks it as reclaiming. */
+struct gb_segment *gb_segments_oldest(struct gb_segments *segments);
+
+/* A sealed segment in which nothing lives, marked as reclaiming; NULL: none. *oldest: nothing of its
+ * lane is older. */
+struct gb_segment *gb_segments_dead(struct gb_segments *segments, bool *oldest);
+
+/* Nothing names it any more and no reader holds it: free again. */
+void gb_segments_free(struct gb_segments *segments, struct gb_segment *segment);
+/* Back to sealed: it could not be emptied. */
+void gb_segments_keep(struct gb_segments *segments, struct gb_segment *segment);
+
+uint32_t gb_segments_free_count(struct gb_segments *segments);
+
+/* ---- live bytes ----------------------------------------------------------------------------------- */
+
+/* Bytes that a record with such a key and payload counts for (without alignment). */
+static inline uint64_t gb_span(uint32_t key_len, uint64_t payload_len)
+{
+    return GB_RECORD_HEADER + key_len + payload_len + gb_units(payload_len) * GB_SUM_SIZE;
+}
+
+static inline void gb_segments_born(struct gb_segments *segments, uint64_t place, uint64_t span)
+{
+    atomic_fetch_add_explicit(&gb_segment_at(segments, place)->live_bytes, span,
+                              memory_order_relaxed);
+    atomic_fetch_add_explicit(&segments->live_bytes, span, memory_order_relaxed);
+}
+
+static inline void gb_segments_died(struct gb_segments *segments, uint64_t place, uint64_t span)
+{
+    atomic_fetch_sub_explicit(&gb_segment_at(segments, place)->live_bytes, span,
+                              memory_order_relaxed);
+    atomic_fetch_sub_explicit(&segments->live_bytes, span, memory_order_relaxed);
+}
+
+#endif

@@ -1,0 +1,71 @@
+/* Statistics: the sum of all tallies, and gauges. */
+#include <goblin/stats.h>
+
+#include "engine/reader_internal.h"
+#include "engine/store.h"
+
+static const struct goblin_stats_field fields[] = {
+#define GOBLIN_X(name, help) {#name, help, offsetof(struct goblin_stats, name), true},
+    GOBLIN_COUNTERS(GOBLIN_X)
+#undef GOBLIN_X
+#define GOBLIN_X(name, help) {#name, help, offsetof(struct goblin_stats, name), false},
+        GOBLIN_GAUGES(GOBLIN_X)
+#undef GOBLIN_X
+};
+
+const struct goblin_stats_field *goblin_stats_fields(size_t *count)
+{
+    *count = sizeof(fields) / sizeof(fields[0]);
+    return fields;
+}
+
+static void add(struct goblin_stats *stats, const struct gb_tally *tally)
+{
+#define GOBLIN_X(name, help) stats->name += gb_tally_get(tally, GB_COUNT_##name);
+    GOBLIN_COUNTERS(GOBLIN_X)
+#undef GOBLIN_X
+}
+
+static void count_segments(struct goblin *store, struct goblin_stats *stats)
+{
+    struct gb_segments *segments = &store->segments;
+    (void)pthread_mutex_lock(&segments->lock);
+    stats->segments = segments->count;
+    stats->segments_free = segments->free_count;
+    stats->disk_bytes = segments->count * segments->segment_bytes;
+    stats->disk_used_bytes = (segments->count - segments->free_count) * segments->segment_bytes;
+    (void)pthread_mutex_unlock(&segments->lock);
+    stats->live_bytes = atomic_load(&segments->live_bytes);
+}
+
+void goblin_stats(struct goblin *store, struct goblin_stats *stats)
+{
+    *stats = (struct goblin_stats){0};
+    (void)pthread_mutex_lock(&store->readers_lock);
+    add(stats, &store->tally);
+    for (const struct goblin_reader *reader = store->readers; reader != NULL;
+         reader = reader->next) {
+        add(stats, &reader->tally);
+    }
+    (void)pthread_mutex_unlock(&store->readers_lock);
+    for (unsigned i = 0; i < store->lane_count; i++) {
+        add(stats, &store->lanes[i].tally);
+    }
+    count_segments(store, stats);
+    struct gb_arena *arena = &store->arena;
+    stats->objects = gb_index_count(store->index);
+    stats->memory_budget_bytes = store->budget.total;
+    stats->memory_arena_bytes = (uint64_t)atomic_load(&arena->used) * arena->block_bytes;
+    stats->memory_index_bytes = gb_index_bytes(store->index);
+    stats->memory_write_bytes = atomic_load(&store->budget.write);
+    stats->memory_read_bytes = atomic_load(&store->budget.read);
+    stats->memory_other_bytes = atomic_load(&store->budget.other);
+    stats->memory_used_bytes = stats->memory_arena_bytes + stats->memory_index_bytes +
+                               stats->memory_write_bytes + stats->memory_read_bytes +
+                               stats->memory_other_bytes;
+    stats->arena_live_bytes = atomic_load(&arena->live_bytes);
+    stats->arena_capacity_bytes = (uint64_t)atomic_load(&arena->allowed) * arena->block_bytes;
+    stats->resident_bytes = atomic_load(&arena->resident_bytes);
+    stats->pinned_blocks = atomic_load(&arena->pinned);
+    stats->warming = atomic_load(&store->warming);
+}

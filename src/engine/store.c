@@ -1,0 +1,99 @@
+/* Pieces of the store that every call shares: checks, logging, accounts, budget. */
+#include "engine/store.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+int gb_check_key(struct goblin_slice key)
+{
+    return key.data != NULL && key.len >= 1 && key.len <= GOBLIN_KEY_MAX ? 0 : GOBLIN_EKEY;
+}
+
+void gb_store_log(const struct goblin *store, enum goblin_log_level level, const char *format, ...)
+{
+    if (store->options.log == NULL) {
+        return;
+    }
+    char line[512];
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(line, sizeof(line), format, args);
+    va_end(args);
+    store->options.log(store->options.log_arg, level, line);
+}
+
+void gb_store_poke(struct goblin *store)
+{
+    if (atomic_exchange(&store->keeper_poked, true)) {
+        return;
+    }
+    (void)pthread_mutex_lock(&store->keeper_lock);
+    (void)pthread_cond_signal(&store->keeper_wake);
+    (void)pthread_mutex_unlock(&store->keeper_lock);
+}
+
+void gb_store_rebudget(struct goblin *store)
+{
+    const struct gb_budget *budget = &store->budget;
+    uint64_t spent = atomic_load(&budget->write) + atomic_load(&budget->read) +
+                     atomic_load(&budget->other) + gb_index_bytes(store->index);
+    uint64_t left = budget->total > spent ? budget->total - spent : 0;
+    uint64_t blocks = left / store->arena.block_bytes;
+    /* Below this nothing can move; gb_store_open refuses budgets that start here. */
+    blocks = gb_max(blocks, 2 * GB_RESIDENCY_RESERVE);
+    atomic_store(&store->arena.allowed,
+                 (uint32_t)gb_min(blocks, store->arena.block_count - GB_RESIDENCY_SPARE));
+}
+
+/* Calls `account` for the record and, for an object in extents, for each of them. */
+static void for_each_span(struct goblin *store, const struct gb_item *item,
+                          void (*account)(struct gb_segments *, uint64_t place, uint64_t span))
+{
+    uint32_t key_len = gb_item_key_len(item);
+    uint64_t place = atomic_load_explicit(&item->place, memory_order_relaxed);
+    if (gb_item_form(item) != GB_FORM_EXTENTS) {
+        account(&store->segments, place, gb_span(key_len, gb_item_size(item)));
+        return;
+    }
+    const unsigned char *side = item->key + key_len;
+    uint64_t count = gb_load_le64(side);
+    account(&store->segments, place, gb_span(key_len, count * GB_EXTENT_SIZE));
+    for (uint64_t i = 0; i < count; i++) {
+        struct gb_extent extent;
+        if (gb_extent_decode(&extent, side + GB_EXTENTS_HEADER + i * GB_EXTENT_SIZE) == 0) {
+            account(&store->segments, extent.place, gb_span(key_len, extent.len));
+        }
+    }
+}
+
+void gb_store_disk_born(struct goblin *store, const struct gb_item *item)
+{
+    for_each_span(store, item, gb_segments_born);
+}
+
+void gb_store_disk_died(struct goblin *store, const struct gb_item *item)
+{
+    for_each_span(store, item, gb_segments_died);
+}
+
+void gb_store_forget_locked(struct goblin *store, struct gb_locked *locked,
+                            const struct gb_item *item)
+{
+    gb_index_remove_locked(locked);
+    gb_store_disk_died(store, item);
+    gb_arena_died(&store->arena, item);
+}
+
+void gb_item_describe(const struct gb_item *item, uint64_t expiry_meta, struct goblin_info *info)
+{
+    uint32_t meta_len = gb_meta_len_of(expiry_meta);
+    uint32_t resident = gb_item_resident(item);
+    *info = (struct goblin_info){
+        .size = gb_item_size(item) - meta_len,
+        .version = item->version,
+        .expires_ms = gb_expiry_of(expiry_meta),
+        .resident = resident > meta_len ? resident - meta_len : 0,
+        .flags = item->flags,
+        .meta_len = meta_len,
+    };
+}

@@ -1,0 +1,131 @@
+/*
+ * The store: what ties index, RAM log, disk log and readers together. Internal to the engine.
+ *
+ * Locks, in the order they may be taken:
+ *   lane -> bucket -> arena, segments      appending and publishing
+ *   residency -> bucket -> arena           moving items in RAM
+ *   keeper                                 a leaf: waking the background thread
+ *   readers                                a leaf: the list of readers
+ * No lock is held while a callback of the embedder runs.
+ */
+#ifndef GB_ENGINE_STORE_H
+#define GB_ENGINE_STORE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <goblin/goblin.h>
+#include <goblin/stats.h>
+
+#include "engine/arena.h"
+#include "engine/counters.h"
+#include "engine/index.h"
+#include "engine/lane.h"
+#include "engine/residency.h"
+#include "engine/segment.h"
+
+struct goblin_reader;
+
+/* What the memory budget is spent on besides the arena. Bytes. */
+struct gb_budget {
+    uint64_t total;
+    _Atomic uint64_t write;
+    _Atomic uint64_t read;
+    _Atomic uint64_t other;
+};
+
+struct goblin {
+    struct goblin_options options; /* resolved: no zeros left; dirs and heads_dir not valid */
+    char *heads_dir;
+    struct gb_io *io;
+    struct gb_drive *drives;
+    unsigned drive_count;
+
+    struct gb_budget budget;
+    struct gb_arena arena;
+    struct gb_index *index;
+    struct gb_segments segments;
+    struct gb_residency residency;
+    struct gb_lane lanes[GB_LANES_MAX];
+    unsigned lane_count;
+
+    _Atomic uint64_t sequence;        /* the last one drawn */
+    _Atomic uint64_t next_stream;     /* numbers streams */
+    _Atomic uint64_t streaming_bytes; /* reserved by uncommitted streams */
+    _Atomic uint64_t clear_sequence;  /* records before it are gone */
+    uint64_t epoch;
+
+    struct gb_tally tally; /* shared adds, and what ended readers had counted */
+
+    pthread_mutex_t readers_lock;
+    struct goblin_reader *readers;
+
+    pthread_t keeper;
+    bool keeper_running;
+    pthread_t warmer;
+    bool warmer_running;
+    pthread_mutex_t keeper_lock;
+    pthread_cond_t keeper_wake;
+    _Atomic bool keeper_stop;
+    _Atomic bool keeper_poked;
+    _Atomic uint32_t reclaim_failures; /* rises when the keeper found nothing to reclaim */
+    _Atomic bool warming;
+    pthread_mutex_t checkpoint_lock; /* one checkpoint at a time */
+    uint64_t heads_salt; /* of the heads file that goes with the checkpoint loaded; 0: none */
+};
+
+/* ---- shared pieces ---------------------------------------------------------------------------------- */
+
+static inline int64_t gb_store_now_ms(const struct goblin *store)
+{
+    return store->options.clock(store->options.clock_arg);
+}
+
+static inline uint64_t gb_store_next_sequence(struct goblin *store)
+{
+    return atomic_fetch_add_explicit(&store->sequence, 1, memory_order_relaxed) + 1;
+}
+
+static inline struct gb_lane *gb_store_lane(struct goblin *store, uint64_t hash)
+{
+    return &store->lanes[(hash >> 40 & 0xff) % store->lane_count];
+}
+
+static inline bool gb_expired(int64_t expires_ms, int64_t now_ms)
+{
+    return expires_ms != 0 && expires_ms <= now_ms;
+}
+
+int gb_check_key(struct goblin_slice key);
+
+void gb_store_log(const struct goblin *store, enum goblin_log_level level, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Opens over a given I/O backend; the tests' door. Owns: io on success and on failure. */
+int gb_store_open(struct goblin **out, const struct goblin_options *options, struct gb_io *io,
+                  struct goblin_error *error);
+
+/* As a power cut or kill would: frees memory, writes nothing. The tests' other door. */
+void gb_store_abandon(struct goblin *store);
+
+/* The arena gets what the rest of the budget leaves. */
+void gb_store_rebudget(struct goblin *store);
+
+/* Wakes the keeper. */
+void gb_store_poke(struct goblin *store);
+
+/* Takes the item out of the index with all its accounts; the bucket is locked and `locked` has
+ * found it. */
+void gb_store_forget_locked(struct goblin *store, struct gb_locked *locked,
+                            const struct gb_item *item);
+
+/* Live accounts on disk of an object's record and extents. */
+void gb_store_disk_born(struct goblin *store, const struct gb_item *item);
+void gb_store_disk_died(struct goblin *store, const struct gb_item *item);
+
+/* A public view of an item. `expiry_meta` as read consistently. */
+void gb_item_describe(const struct gb_item *item, uint64_t expiry_meta, struct goblin_info *info);
+
+#endif

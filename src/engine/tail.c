@@ -1,0 +1,333 @@
+/* Reading tails: which stretches to read, with which sums, and whether they are what was written. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/assert.h"
+#include "engine/reader_internal.h"
+
+/* One stretch of payload that lies in one piece on disk. */
+struct extent_view {
+    uint32_t number;
+    uint64_t start; /* payload position of its first byte */
+    uint64_t len;
+    struct gb_segment *segment;
+    uint64_t offset; /* of its first byte in the segment */
+};
+
+static int find_extent(const struct gb_get *get, uint64_t position, struct extent_view *view)
+{
+    struct gb_segments *segments = &get->reader->store->segments;
+    if (gb_item_form(get->item) != GB_FORM_EXTENTS) {
+        *view = (struct extent_view){
+            .len = get->size,
+            .segment = gb_segment_at(segments, get->place),
+            .offset = gb_place_offset(get->place),
+        };
+        return 0;
+    }
+    const unsigned char *list =
+        get->item->key + gb_item_key_len(get->item) + GB_EXTENTS_HEADER;
+    uint64_t start = 0;
+    for (uint32_t i = 0; i < get->extent_count; i++) {
+        struct gb_extent extent;
+        int rc = gb_extent_decode(&extent, list + (size_t)i * GB_EXTENT_SIZE);
+        if (rc < 0) {
+            return rc;
+        }
+        if (position < start + extent.len) {
+            *view = (struct extent_view){
+                .number = i,
+                .start = start,
+                .len = extent.len,
+                .segment = gb_segment_at(segments, extent.place),
+                .offset = gb_place_offset(extent.place),
+            };
+            return view->segment->generation == extent.generation ? 0 : GOBLIN_ECORRUPT;
+        }
+        start += extent.len;
+    }
+    return GOBLIN_ECORRUPT;
+}
+
+/* ---- what to read ------------------------------------------------------------------------------------- */
+
+static int queue_read(struct gb_get *get, struct gb_segment *segment, void *buffer, uint32_t len,
+                      uint64_t offset, void *tag)
+{
+    struct goblin_reader *reader = get->reader;
+    const struct gb_operation read = {
+        .op = GB_OP_READ,
+        .file = segment->file,
+        .buffer = buffer,
+        .len = len,
+        .offset = offset,
+        .tag = tag,
+    };
+    int rc = reader->queue->io->ops->queue_prepare(reader->queue, &read);
+    if (rc == 0) {
+        get->in_flight++;
+        gb_tally_add(&reader->tally, GB_COUNT_device_reads, 1);
+        gb_tally_add(&reader->tally, GB_COUNT_device_read_bytes, len);
+    }
+    return rc;
+}
+
+/* Tags: pieces as they are, windows with the lowest bit set. */
+static void *window_tag(struct gb_window *window)
+{
+    return (void *)((uintptr_t)window | 1u);
+}
+
+static uint32_t alignment_of(const struct gb_get *get, const struct gb_segment *segment)
+{
+    const struct gb_drive *drive = &get->reader->store->drives[segment->drive];
+    return drive->alignment.offset;
+}
+
+/* A window that holds the sums of units [first, first + count): one that is there, or a new read.
+ * 0: *out is set; -EAGAIN: both windows are in use. */
+static int get_window(struct gb_get *get, const struct extent_view *view, uint64_t first,
+                      uint64_t count, struct gb_window **out)
+{
+    struct gb_window *spare = NULL;
+    for (unsigned i = 0; i < 2; i++) {
+        struct gb_window *window = &get->windows[i];
+        if (window->used && window->extent == view->number && window->first <= first &&
+            first + count <= window->first + window->count) {
+            window->refs++;
+            *out = window;
+            return 0;
+        }
+        if (!window->reading && window->refs == 0) {
+            spare = window;
+        }
+    }
+    if (spare == NULL) {
+        return -EAGAIN;
+    }
+    if (spare->data == NULL) {
+        void *data = NULL;
+        if (posix_memalign(&data, GB_BLOCK, GB_WINDOW_BYTES) != 0) {
+            return -ENOMEM;
+        }
+        spare->data = data;
+    }
+    uint32_t alignment = alignment_of(get, view->segment);
+    uint64_t table = gb_table_offset(view->offset, view->len);
+    uint64_t from = gb_align_down(table + first * GB_SUM_SIZE, alignment);
+    uint32_t skew = (uint32_t)(table + first * GB_SUM_SIZE - from);
+    uint64_t most = gb_min((GB_WINDOW_BYTES - skew) / GB_SUM_SIZE, gb_units(view->len) - first);
+    GB_ASSERT(most >= count);
+    uint32_t len = (uint32_t)gb_align_up(skew + most * GB_SUM_SIZE, alignment);
+    int rc = queue_read(get, view->segment, spare->data, len, from, window_tag(spare));
+    if (rc < 0) {
+        return rc;
+    }
+    spare->get = get;
+    spare->used = true;
+    spare->reading = true;
+    spare->extent = view->number;
+    spare->first = first;
+    spare->count = most;
+    spare->sums = spare->data + skew;
+    spare->refs = 1;
+    *out = spare;
+    return 0;
+}
+
+static unsigned take_buffer(struct goblin_reader *reader)
+{
+    for (unsigned i = 0; i < reader->buffer_count; i++) {
+        if (!reader->buffers[i].used) {
+            reader->buffers[i].used = true;
+            reader->buffers_free--;
+            return i;
+        }
+    }
+    GB_ASSERT(!"a free buffer was counted");
+    return 0;
+}
+
+/* How far one read goes from `from`, inside the extent and the range. */
+static uint64_t choose_end(const struct gb_get *get, const struct extent_view *view, uint64_t from)
+{
+    const struct goblin_options *options = &get->reader->store->options;
+    uint64_t limit = gb_min(view->start + view->len, gb_align_up(get->end, GB_UNIT));
+    uint64_t chunk = get->first_planned ? options->chunk_bytes : options->first_chunk_bytes;
+    /* A little more than a chunk is not worth another read. */
+    if (limit - from <= gb_min(chunk + chunk / 2, options->chunk_bytes)) {
+        return limit;
+    }
+    return gb_align_down(from + chunk, GB_UNIT);
+}
+
+/* Bytes that the device does not have yet come from the lane's blocks. 1: done. */
+static int fetch_unwritten(struct gb_get *get, struct gb_piece *piece, const struct extent_view *view,
+                           uint64_t need)
+{
+    struct goblin *store = get->reader->store;
+    if (gb_item_form(get->item) == GB_FORM_EXTENTS ||
+        atomic_load_explicit(&view->segment->written, memory_order_acquire) >= need) {
+        return 0;
+    }
+    unsigned char *to = get->reader->buffers[piece->buffer].data + piece->skew;
+    int rc = gb_lane_fetch(&store->lanes[view->segment->lane], view->segment, piece->at, to,
+                           (uint32_t)(piece->to - piece->from));
+    if (rc == 1) {
+        piece->trusted = true;
+        piece->state = GB_PIECE_READY;
+        piece->result = (int32_t)piece->len;
+    }
+    return rc;
+}
+
+static int plan_piece(struct gb_get *get, const struct extent_view *view, struct gb_piece *piece)
+{
+    struct goblin_reader *reader = get->reader;
+    uint32_t alignment = alignment_of(get, view->segment);
+    uint64_t from = gb_max(gb_align_down(get->plan_at, GB_UNIT), get->resident);
+    uint64_t to = choose_end(get, view, from);
+    uint64_t at = view->offset + (from - view->start);
+    uint64_t read_from = gb_align_down(at, alignment);
+    uint64_t payload_end = view->offset + (to - view->start);
+    uint64_t first_unit = (from - view->start) / GB_UNIT;
+    uint64_t unit_end = gb_units(to - view->start);
+    uint64_t table = gb_table_offset(view->offset, view->len);
+    uint64_t table_end = table + unit_end * GB_SUM_SIZE;
+    /* A stretch up to the extent's end brings its sums along if they fit. */
+    bool along = to == view->start + view->len && !get->windows[0].used &&
+                 gb_align_up(table_end, alignment) - read_from <= reader->buffer_bytes;
+    uint64_t read_end = gb_align_up(along ? table_end : payload_end, alignment);
+    *piece = (struct gb_piece){
+        .get = get,
+        .segment = view->segment,
+        .from = from,
+        .to = to,
+        .at = at,
+        .skew = (uint32_t)(at - read_from),
+        .sums = (uint32_t)(table + first_unit * GB_SUM_SIZE - read_from),
+        .len = (uint32_t)(read_end - read_from),
+        .buffer = take_buffer(reader),
+        .state = GB_PIECE_READING,
+    };
+    GB_ASSERT(piece->len <= reader->buffer_bytes);
+    int rc = fetch_unwritten(get, piece, view, gb_align_up(table_end, alignment));
+    if (rc == 0 && !along) {
+        rc = get_window(get, view, first_unit, unit_end - first_unit, &piece->window);
+    }
+    if (rc == 0) {
+        rc = queue_read(get, view->segment, reader->buffers[piece->buffer].data, piece->len,
+                        read_from, piece);
+    }
+    if (rc < 0) {
+        if (piece->window != NULL) {
+            piece->window->refs--;
+        }
+        gb_reader_give_buffer(reader, piece->buffer);
+        return rc;
+    }
+    return 0;
+}
+
+int gb_tail_plan(struct gb_get *get)
+{
+    struct goblin_reader *reader = get->reader;
+    while (get->plan_at < get->end && get->piece_count < reader->depth &&
+           reader->buffers_free > 0) {
+        struct extent_view view;
+        int rc = find_extent(get, get->plan_at, &view);
+        if (rc < 0) {
+            return rc;
+        }
+        unsigned slot = (get->piece_head + get->piece_count) % GB_DEPTH_MAX;
+        struct gb_piece *piece = &get->pieces[slot];
+        rc = plan_piece(get, &view, piece);
+        if (rc == -EAGAIN) {
+            return get->in_flight > 0 || get->piece_count > 0 ? 0 : -EIO;
+        }
+        if (rc < 0) {
+            return rc;
+        }
+        get->piece_count++;
+        get->first_planned = true;
+        get->plan_at = piece->to;
+        /* Metadata that lies apart from the range is read first. */
+        if (get->want_meta && get->plan_at < get->start && piece->to >= get->meta_len) {
+            get->plan_at = get->start;
+        }
+    }
+    return 0;
+}
+
+/* ---- what came ------------------------------------------------------------------------------------------ */
+
+void gb_tail_complete(void *tag, int32_t result)
+{
+    if ((uintptr_t)tag & 1u) {
+        struct gb_window *window = (struct gb_window *)((uintptr_t)tag & ~(uintptr_t)1);
+        window->reading = false;
+        window->result = result;
+        window->get->in_flight--;
+        return;
+    }
+    struct gb_piece *piece = tag;
+    piece->state = GB_PIECE_READY;
+    piece->result = result;
+    piece->get->in_flight--;
+}
+
+int gb_tail_verify(const struct gb_get *get, const struct gb_piece *piece)
+{
+    if (piece->trusted) {
+        return 0;
+    }
+    const unsigned char *buffer = get->reader->buffers[piece->buffer].data;
+    const struct gb_window *window = piece->window;
+    struct extent_view view;
+    int rc = find_extent(get, piece->from, &view);
+    if (rc < 0 || piece->result < 0 || (window != NULL && window->result < 0)) {
+        return rc < 0 ? rc : -EIO;
+    }
+    uint64_t first_unit = (piece->from - view.start) / GB_UNIT;
+    const unsigned char *sums =
+        window == NULL ? buffer + piece->sums
+                       : window->sums + (first_unit - window->first) * GB_SUM_SIZE;
+    uint64_t read_end = window == NULL ? piece->sums + GB_SUM_SIZE : piece->skew + 1;
+    if ((uint64_t)piece->result < read_end || (uint64_t)piece->result < piece->len) {
+        return -EIO; /* the file ends where it should not */
+    }
+    const unsigned char *bytes = buffer + piece->skew;
+    for (uint64_t at = piece->from; at < piece->to; sums += GB_SUM_SIZE) {
+        uint64_t unit = gb_align_down(at, GB_UNIT);
+        uint64_t end = gb_min(unit + GB_UNIT, piece->to);
+        uint64_t offset = view.offset + (unit - view.start);
+        size_t len = (size_t)(end - at);
+        uint64_t sum = 0;
+        if (at == unit) {
+            sum = gb_unit_sum(bytes, len, piece->segment->salt, offset);
+        } else {
+            /* The unit's first bytes are resident. */
+            sum = gb_unit_sum2(gb_item_bytes(get->item) + unit, (size_t)(at - unit), bytes, len,
+                               piece->segment->salt, offset);
+        }
+        if (sum != gb_load_le64(sums)) {
+            return GOBLIN_ECORRUPT;
+        }
+        bytes += len;
+        at = end;
+    }
+    return 0;
+}
+
+void gb_tail_release(struct gb_get *get, struct gb_piece *piece, bool keep_buffer)
+{
+    GB_ASSERT(piece == &get->pieces[get->piece_head]);
+    if (piece->window != NULL) {
+        piece->window->refs--;
+    }
+    if (!keep_buffer) {
+        gb_reader_give_buffer(get->reader, piece->buffer);
+    }
+    get->piece_head = (get->piece_head + 1) % GB_DEPTH_MAX;
+    get->piece_count--;
+}

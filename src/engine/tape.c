@@ -1,0 +1,251 @@
+/* Tapes: summaries where a segment has them, else the scan of every block. */
+#include "engine/tape.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <goblin/error.h>
+
+#include "base/assert.h"
+#include "base/bits.h"
+
+#define WINDOW (1 * GB_MIB)
+#define WINDOW_SLACK (64 * GB_KIB + 2 * GB_BLOCK)
+
+int gb_tape_open(struct gb_tape *tape, const struct gb_segments *segments,
+                 const struct gb_segment *segment)
+{
+    *tape = (struct gb_tape){.segment = segment, .segment_bytes = segments->segment_bytes};
+    void *window = NULL;
+    if (posix_memalign(&window, GB_BLOCK, WINDOW + WINDOW_SLACK) != 0) {
+        return -ENOMEM;
+    }
+    tape->window = window;
+    return 0;
+}
+
+void gb_tape_close(struct gb_tape *tape)
+{
+    free(tape->window);
+    tape->window = NULL;
+}
+
+int gb_tape_at(struct gb_tape *tape, uint64_t offset, uint32_t len, const unsigned char **bytes)
+{
+    GB_ASSERT(len <= 64 * GB_KIB);
+    if (offset + len > tape->segment_bytes) {
+        return -ENODATA;
+    }
+    if (offset < tape->window_offset || offset + len > tape->window_offset + tape->window_len) {
+        struct gb_file *file = tape->segment->file;
+        uint64_t from = gb_align_down(offset, GB_BLOCK);
+        uint64_t want = gb_min(WINDOW + WINDOW_SLACK, tape->segment_bytes - from);
+        tape->window_len = 0;
+        int64_t n = file->io->ops->file_read(file, tape->window, want, from);
+        if (n < 0) {
+            return (int)n;
+        }
+        tape->window_offset = from;
+        tape->window_len = (uint64_t)n;
+        tape->read_bytes += (uint64_t)n;
+        if (offset + len > from + (uint64_t)n) {
+            return -ENODATA;
+        }
+    }
+    *bytes = tape->window + (offset - tape->window_offset);
+    return 0;
+}
+
+int gb_tape_payload(struct gb_tape *tape, uint64_t offset, uint64_t len, unsigned char *out)
+{
+    /* Sums first, as a window of units follows: they are copied out a window at a time. */
+    unsigned char sums[64 * GB_SUM_SIZE];
+    uint64_t table = gb_table_offset(offset, len);
+    const unsigned char *bytes = NULL;
+    for (uint64_t at = 0; at < len; at += GB_UNIT) {
+        uint64_t unit = at / GB_UNIT;
+        if (unit % 64 == 0) {
+            uint32_t count = (uint32_t)gb_min(64, gb_units(len) - unit);
+            int rc = gb_tape_at(tape, table + unit * GB_SUM_SIZE, count * GB_SUM_SIZE, &bytes);
+            if (rc < 0) {
+                return rc;
+            }
+            memcpy(sums, bytes, count * GB_SUM_SIZE);
+        }
+        uint32_t n = (uint32_t)gb_min(GB_UNIT, len - at);
+        int rc = gb_tape_at(tape, offset + at, n, &bytes);
+        if (rc < 0) {
+            return rc;
+        }
+        if (gb_unit_sum(bytes, n, tape->segment->salt, offset + at) !=
+            gb_load_le64(sums + unit % 64 * GB_SUM_SIZE)) {
+            return GOBLIN_ECORRUPT;
+        }
+        if (out != NULL) {
+            memcpy(out + at, bytes, n);
+        }
+    }
+    return 0;
+}
+
+/* ---- by summary ------------------------------------------------------------------------------------------ */
+
+static int visit_piece(const struct gb_tape *tape, const unsigned char *entries, uint64_t len,
+                       gb_tape_fn visit, void *arg)
+{
+    (void)tape;
+    uint64_t at = 0;
+    while (at < len) {
+        struct gb_entry entry;
+        int n = gb_entry_decode(&entry, entries + at, len - at);
+        if (n < 0) {
+            return n;
+        }
+        int rc = visit(arg, &entry);
+        if (rc != 0) {
+            return rc;
+        }
+        at += (uint64_t)n;
+    }
+    return 0;
+}
+
+static int load_piece(struct gb_tape *tape, uint64_t offset, unsigned char **entries, uint64_t *len)
+{
+    const unsigned char *bytes = NULL;
+    int rc = gb_tape_at(tape, offset, GB_RECORD_HEADER, &bytes);
+    if (rc < 0) {
+        return rc;
+    }
+    struct gb_record record;
+    const unsigned char *key = NULL;
+    size_t need = 0;
+    rc = gb_record_decode(&record, &key, tape->segment->salt, offset, bytes, GB_RECORD_HEADER,
+                          &need);
+    if (rc < 0 || record.type != GB_RECORD_SUMMARY || record.size > tape->segment_bytes) {
+        return GOBLIN_ECORRUPT;
+    }
+    struct gb_layout layout;
+    gb_record_layout(&record, offset, &layout);
+    *len = layout.payload_len;
+    *entries = malloc(layout.payload_len);
+    if (*entries == NULL) {
+        return -ENOMEM;
+    }
+    return gb_tape_payload(tape, layout.payload_offset, layout.payload_len, *entries);
+}
+
+static int read_footer(struct gb_tape *tape, struct gb_segment_footer *footer)
+{
+    const unsigned char *bytes = NULL;
+    int rc = gb_tape_at(tape, tape->segment_bytes - GB_SEGMENT_FOOTER, GB_SEGMENT_FOOTER, &bytes);
+    if (rc == 0) {
+        rc = gb_segment_footer_decode(footer, tape->segment->salt, bytes);
+    }
+    if (rc == 0 && footer->generation != tape->segment->generation) {
+        rc = GOBLIN_ECORRUPT;
+    }
+    return rc;
+}
+
+/* Loads all pieces before the first visit, so that a bad one can still send us to the scan. */
+static int by_summary(struct gb_tape *tape, const struct gb_segment_footer *footer,
+                      gb_tape_fn visit, void *arg)
+{
+    uint32_t count = footer->piece_count;
+    unsigned char **pieces = calloc(count + 1, sizeof(*pieces));
+    uint64_t *lens = calloc(count + 1, sizeof(*lens));
+    int rc = pieces != NULL && lens != NULL ? 0 : -ENOMEM;
+    for (uint32_t i = 0; rc == 0 && i < count; i++) {
+        rc = load_piece(tape, (uint64_t)footer->pieces[i] << 3, &pieces[i], &lens[i]);
+    }
+    bool usable = rc == 0;
+    for (uint32_t i = 0; rc == 0 && i < count; i++) {
+        rc = visit_piece(tape, pieces[i], lens[i], visit, arg);
+    }
+    for (uint32_t i = 0; pieces != NULL && i < count; i++) {
+        free(pieces[i]);
+    }
+    free(pieces);
+    free(lens);
+    return usable || rc == -ENOMEM ? rc : GOBLIN_ECORRUPT;
+}
+
+/* ---- by scanning ------------------------------------------------------------------------------------------- */
+
+/* 1: a record lies at `offset`; 0: none does. The entry's key is copied to `key`. */
+static int scan_at(struct gb_tape *tape, uint64_t offset, struct gb_entry *entry,
+                   struct gb_layout *layout, unsigned char *key)
+{
+    const unsigned char *bytes = NULL;
+    uint32_t len = (uint32_t)gb_min(GB_RECORD_HEADER + 4096, tape->segment_bytes - offset);
+    int rc = gb_tape_at(tape, offset, len, &bytes);
+    if (rc < 0) {
+        return rc == -ENODATA ? 0 : rc;
+    }
+    size_t need = 0;
+    const unsigned char *found = NULL;
+    rc = gb_record_decode(&entry->record, &found, tape->segment->salt, offset, bytes, len, &need);
+    if (rc < 0) {
+        return 0;
+    }
+    memcpy(key, found, entry->record.key_len);
+    entry->key = key;
+    entry->place = offset;
+    entry->resident = 0;
+    entry->heat = 0;
+    gb_record_layout(&entry->record, offset, layout);
+    return layout->end <= tape->segment_bytes ? 1 : 0;
+}
+
+static int by_scan(struct gb_tape *tape, gb_tape_fn visit, void *arg, uint64_t *used_bytes)
+{
+    unsigned char key[4096];
+    uint64_t offset = GB_SEGMENT_HEADER;
+    *used_bytes = GB_SEGMENT_HEADER;
+    while (offset + GB_RECORD_HEADER <= tape->segment_bytes) {
+        struct gb_entry entry;
+        struct gb_layout layout;
+        int rc = scan_at(tape, offset, &entry, &layout, key);
+        if (rc < 0) {
+            return rc;
+        }
+        bool whole = rc == 1;
+        if (whole && entry.record.type != GB_RECORD_EXTENT && layout.payload_len > 0) {
+            rc = gb_tape_payload(tape, layout.payload_offset, layout.payload_len, NULL);
+            if (rc < 0 && rc != GOBLIN_ECORRUPT && rc != -ENODATA) {
+                return rc;
+            }
+            whole = rc == 0;
+        }
+        if (!whole) {
+            /* Nothing here that counts; the next flush began on a block boundary. */
+            offset = gb_align_down(offset, GB_BLOCK) + GB_BLOCK;
+            continue;
+        }
+        rc = entry.record.type == GB_RECORD_SUMMARY ? 0 : visit(arg, &entry);
+        if (rc != 0) {
+            return rc;
+        }
+        offset = layout.end;
+        *used_bytes = offset;
+    }
+    return 0;
+}
+
+int gb_tape_records(struct gb_tape *tape, gb_tape_fn visit, void *arg, uint64_t *used_bytes,
+                    bool *sealed)
+{
+    struct gb_segment_footer footer;
+    *sealed = false;
+    if (read_footer(tape, &footer) == 0) {
+        *used_bytes = footer.used_bytes;
+        int rc = by_summary(tape, &footer, visit, arg);
+        if (rc != GOBLIN_ECORRUPT) {
+            *sealed = true;
+            return rc;
+        }
+    }
+    return by_scan(tape, visit, arg, used_bytes);
+}

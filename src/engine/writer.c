@@ -1,0 +1,563 @@
+/*
+ * The streaming writer. A value that ends within its first block is published like a put. A larger
+ * one goes into extents: regions of open segments that the writer fills by itself, block after
+ * block with one in flight while the next gathers, each closed by its table of sums; at commit one
+ * PUT record lists them.
+ */
+#include <goblin/writer.h>
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/assert.h"
+#include "engine/put.h"
+
+#define EXTENT_LEAST (64 * GB_KIB)      /* shorter regions are not worth a record */
+#define EXTENT_GROWTH (4 * GB_MIB)      /* first region of a value of unknown size; then doubling */
+
+struct block {
+    unsigned char *data;
+    bool in_flight;
+};
+
+struct goblin_writer {
+    struct goblin *store;
+    struct gb_lane *lane;
+    uint64_t hash;
+    struct goblin_put_options options; /* meta.data is not valid: it went into the payload */
+    uint64_t announced;                /* payload bytes, or GOBLIN_SIZE_UNKNOWN */
+    uint64_t taken;                    /* payload bytes so far */
+    uint64_t stream;
+    int fault;
+
+    struct block blocks[2];
+    unsigned filling; /* index of the block that gathers */
+    uint32_t fill;
+    uint32_t block_bytes;
+    struct gb_queue *queue;
+
+    struct gb_room room;   /* of the open extent; segment NULL: none */
+    uint64_t room_used;    /* payload bytes handed to the device */
+    unsigned char *table;  /* its sums so far, behind room for a partial block */
+    uint64_t table_capacity;
+    unsigned char *extents; /* encoded list of closed ones */
+    uint32_t extent_count;
+    uint32_t extent_capacity;
+
+    unsigned char *head; /* copy of the first bytes, for RAM */
+    uint32_t head_len;
+    uint32_t head_capacity;
+
+    uint16_t key_len;
+    unsigned char key[];
+};
+
+/* ---- begin and end ------------------------------------------------------------------------------------ */
+
+static bool take_budget(struct goblin *store, uint64_t bytes)
+{
+    uint64_t now = atomic_fetch_add(&store->budget.write, bytes) + bytes;
+    if (now > store->budget.total / 4) {
+        atomic_fetch_sub(&store->budget.write, bytes);
+        return false;
+    }
+    gb_store_rebudget(store);
+    return true;
+}
+
+static void give_budget(struct goblin *store, uint64_t bytes)
+{
+    atomic_fetch_sub(&store->budget.write, bytes);
+    gb_store_rebudget(store);
+}
+
+/* What a writer's buffers take. */
+static uint64_t footprint(const struct goblin *store)
+{
+    return 2 * (uint64_t)store->options.write_block_bytes + store->options.head_bytes;
+}
+
+static void destroy(struct goblin_writer *writer)
+{
+    struct goblin *store = writer->store;
+    if (writer->queue != NULL) {
+        writer->queue->io->ops->queue_destroy(writer->queue);
+    }
+    for (unsigned i = 0; i < 2; i++) {
+        free(writer->blocks[i].data);
+    }
+    free(writer->table);
+    free(writer->extents);
+    free(writer->head);
+    give_budget(store, footprint(store));
+    free(writer);
+}
+
+static int prepare(struct goblin_writer *writer)
+{
+    struct goblin *store = writer->store;
+    writer->block_bytes = store->options.write_block_bytes;
+    writer->head_capacity = store->options.head_bytes;
+    writer->head = malloc(writer->head_capacity);
+    for (unsigned i = 0; i < 2; i++) {
+        void *data = NULL;
+        if (posix_memalign(&data, GB_BLOCK, writer->block_bytes) != 0) {
+            return -ENOMEM;
+        }
+        writer->blocks[i].data = data;
+    }
+    return writer->head != NULL ? 0 : -ENOMEM;
+}
+
+static int begin(struct goblin_writer **out, struct goblin *store, struct goblin_slice key,
+                 uint64_t size, const struct goblin_put_options *options)
+{
+    struct goblin_writer *writer = calloc(1, sizeof(*writer) + key.len);
+    if (writer == NULL) {
+        give_budget(store, footprint(store));
+        return -ENOMEM;
+    }
+    writer->store = store;
+    writer->hash = gb_index_hash(key.data, key.len);
+    writer->lane = gb_store_lane(store, writer->hash);
+    writer->options = *options;
+    writer->announced = size == GOBLIN_SIZE_UNKNOWN ? size : size + options->meta.len;
+    writer->stream = atomic_fetch_add(&store->next_stream, 1) + 1;
+    writer->key_len = (uint16_t)key.len;
+    memcpy(writer->key, key.data, key.len);
+    int rc = prepare(writer);
+    if (rc == 0) {
+        /* Metadata is the payload's first part; it always fits the first block. */
+        if (options->meta.len > 0) {
+            memcpy(writer->blocks[0].data, options->meta.data, options->meta.len);
+            memcpy(writer->head, options->meta.data, options->meta.len);
+        }
+        writer->fill = (uint32_t)options->meta.len;
+        writer->head_len = (uint32_t)options->meta.len;
+        writer->taken = options->meta.len;
+    }
+    if (rc < 0) {
+        destroy(writer);
+        return rc;
+    }
+    *out = writer;
+    return GOBLIN_OK;
+}
+
+int goblin_writer_begin(struct goblin_writer **out, struct goblin *store, struct goblin_slice key,
+                        uint64_t size, const struct goblin_put_options *options)
+{
+    static const struct goblin_put_options none;
+    options = options != NULL ? options : &none;
+    int rc = gb_check_put(store, key, size == GOBLIN_SIZE_UNKNOWN ? 0 : size, options);
+    if (rc < 0) {
+        return rc;
+    }
+    return take_budget(store, footprint(store)) ? begin(out, store, key, size, options) : -ENOMEM;
+}
+
+/* ---- extents -------------------------------------------------------------------------------------------- */
+
+/* The uncommitted together may take half the store. */
+static int count_streaming(struct goblin *store, uint64_t bytes)
+{
+    uint64_t limit = store->segments.count * store->segments.segment_bytes / 2;
+    if (atomic_fetch_add(&store->streaming_bytes, bytes) + bytes > limit) {
+        atomic_fetch_sub(&store->streaming_bytes, bytes);
+        return -ENOSPC;
+    }
+    return 0;
+}
+
+static int grow_extents(struct goblin_writer *writer)
+{
+    if (writer->extent_count < writer->extent_capacity) {
+        return 0;
+    }
+    uint32_t capacity = writer->extent_capacity == 0 ? 8 : writer->extent_capacity * 2;
+    if ((uint64_t)capacity * GB_EXTENT_SIZE > gb_lane_inline_max(writer->store)) {
+        return GOBLIN_ETOOBIG;
+    }
+    unsigned char *extents = realloc(writer->extents, (size_t)capacity * GB_EXTENT_SIZE);
+    if (extents == NULL) {
+        return -ENOMEM;
+    }
+    writer->extents = extents;
+    writer->extent_capacity = capacity;
+    return 0;
+}
+
+static int open_extent(struct goblin_writer *writer)
+{
+    struct goblin *store = writer->store;
+    int rc = grow_extents(writer);
+    if (rc == 0 && writer->queue == NULL) {
+        rc = store->io->ops->queue_create(store->io, 2, &writer->queue);
+    }
+    if (rc < 0) {
+        return rc;
+    }
+    uint64_t handed = writer->taken - writer->fill;
+    uint64_t want = EXTENT_GROWTH << gb_min(writer->extent_count, 16);
+    if (writer->announced != GOBLIN_SIZE_UNKNOWN) {
+        want = gb_max(writer->announced - handed, writer->fill);
+    }
+    uint64_t least = gb_max(EXTENT_LEAST, gb_min(want, gb_align_up(writer->fill, GB_UNIT)));
+    rc = count_streaming(store, want);
+    if (rc < 0) {
+        return rc;
+    }
+    gb_lane_lock(writer->lane);
+    rc = gb_lane_reserve(writer->lane, writer->key, writer->key_len, writer->stream,
+                         gb_max(want, least), least, &writer->room);
+    gb_lane_unlock(writer->lane);
+    atomic_fetch_sub(&store->streaming_bytes, want);
+    if (rc < 0) {
+        writer->room.segment = NULL;
+        return rc;
+    }
+    atomic_fetch_add(&store->streaming_bytes, writer->room.len);
+    writer->room_used = 0;
+    uint64_t table = GB_BLOCK + gb_align_up(gb_units(writer->room.len) * GB_SUM_SIZE + 8, GB_BLOCK);
+    if (table > writer->table_capacity) {
+        void *memory = NULL;
+        free(writer->table);
+        writer->table = NULL;
+        writer->table_capacity = 0;
+        if (posix_memalign(&memory, GB_BLOCK, table) != 0) {
+            return -ENOMEM;
+        }
+        writer->table = memory;
+        writer->table_capacity = table;
+    }
+    return 0;
+}
+
+/* Waits until the block can be filled again. */
+static int wait_block(struct goblin_writer *writer, struct block *block)
+{
+    const struct gb_io_ops *ops = writer->store->io->ops;
+    while (block->in_flight) {
+        struct gb_event event;
+        int n = ops->queue_reap(writer->queue, &event, 1, -1);
+        if (n < 0) {
+            return n;
+        }
+        if (n == 1) {
+            ((struct block *)event.tag)->in_flight = false;
+            if (event.result < 0) {
+                gb_tally_add_shared(&writer->store->tally, GB_COUNT_write_errors, 1);
+                return event.result;
+            }
+        }
+    }
+    return 0;
+}
+
+static int write_out(struct goblin_writer *writer, struct block *block, uint64_t offset,
+                     uint32_t len)
+{
+    const struct gb_operation write = {
+        .op = GB_OP_WRITE,
+        .file = writer->room.segment->file,
+        .buffer = block->data,
+        .len = len,
+        .offset = offset,
+        .tag = block,
+    };
+    const struct gb_io_ops *ops = writer->store->io->ops;
+    int rc = ops->queue_prepare(writer->queue, &write);
+    if (rc == 0) {
+        rc = ops->queue_submit(writer->queue);
+        block->in_flight = true;
+    }
+    gb_tally_add_shared(&writer->store->tally, GB_COUNT_device_writes, 1);
+    gb_tally_add_shared(&writer->store->tally, GB_COUNT_device_write_bytes, len);
+    return rc < 0 ? rc : 0;
+}
+
+/* Hands `len` bytes of the filling block to the open extent. Only the value's last hand-over is not
+ * a multiple of the unit; its odd end waits in front of the table. */
+static int hand_over(struct goblin_writer *writer, uint32_t len)
+{
+    struct block *block = &writer->blocks[writer->filling];
+    struct gb_segment *segment = writer->room.segment;
+    uint64_t offset = writer->room.offset + writer->room_used;
+    unsigned char *sums = writer->table + GB_BLOCK + writer->room_used / GB_UNIT * GB_SUM_SIZE;
+    gb_table_encode(block->data, len, segment->salt, offset, sums);
+    uint32_t odd = len % GB_BLOCK;
+    if (odd > 0) {
+        memcpy(writer->table, block->data + len - odd, odd);
+    }
+    writer->room_used += len;
+    int rc = len > odd ? write_out(writer, block, offset, len - odd) : 0;
+    /* What was not taken moves to the other block. */
+    struct block *other = &writer->blocks[1 - writer->filling];
+    if (rc == 0) {
+        rc = wait_block(writer, other);
+    }
+    if (rc == 0) {
+        memcpy(other->data, block->data + len, writer->fill - len);
+        writer->fill -= len;
+        writer->filling = 1 - writer->filling;
+    }
+    return rc;
+}
+
+/* Writes the table behind the payload and notes the extent. */
+static int close_extent(struct goblin_writer *writer)
+{
+    struct gb_segment *segment = writer->room.segment;
+    if (segment == NULL) {
+        return 0;
+    }
+    const struct gb_io_ops *ops = writer->store->io->ops;
+    uint64_t end = writer->room.offset + writer->room_used;
+    uint32_t odd = (uint32_t)(writer->room_used % GB_BLOCK);
+    uint64_t sums_len = gb_units(writer->room_used) * GB_SUM_SIZE;
+    /* [odd end of the payload | pad to 8 | sums | pad]: move the sums up against it. */
+    uint32_t at = (uint32_t)gb_align_up(odd, 8);
+    memset(writer->table + odd, 0, at - odd);
+    memmove(writer->table + at, writer->table + GB_BLOCK, sums_len);
+    uint64_t len = gb_align_up(at + sums_len, GB_BLOCK);
+    memset(writer->table + at + sums_len, 0, len - at - sums_len);
+    int64_t n = ops->file_write(segment->file, writer->table, len, end - odd);
+    int rc = n < 0 ? (int)n : 0;
+    gb_tally_add_shared(&writer->store->tally, GB_COUNT_device_writes, 1);
+    gb_tally_add_shared(&writer->store->tally, GB_COUNT_device_write_bytes, len);
+    const struct gb_extent extent = {
+        .place = gb_place(segment->slot, writer->room.offset),
+        .len = writer->room_used,
+        .generation = segment->generation,
+    };
+    gb_extent_encode(&extent, writer->extents + (size_t)writer->extent_count * GB_EXTENT_SIZE);
+    writer->extent_count++;
+    atomic_store(&segment->stream_dirty, true);
+    atomic_fetch_sub(&writer->store->streaming_bytes, writer->room.len - writer->room_used);
+    writer->room.segment = NULL;
+    return rc;
+}
+
+/* Empties the filling block as far as whole units go; with `last`, entirely. */
+static int drain(struct goblin_writer *writer, bool last)
+{
+    int rc = 0;
+    while (rc == 0 && writer->fill > 0) {
+        if (writer->room.segment == NULL) {
+            rc = open_extent(writer);
+            if (rc < 0) {
+                return rc;
+            }
+        }
+        uint64_t left = writer->room.len - writer->room_used;
+        uint32_t len = (uint32_t)gb_min(writer->fill, left);
+        if (!last || len < writer->fill) {
+            len = (uint32_t)gb_align_down(len, GB_UNIT);
+        }
+        if (len == 0 && left >= writer->fill) {
+            return 0; /* less than a unit, and more may come */
+        }
+        if (len > 0) {
+            rc = hand_over(writer, len);
+        }
+        if (rc == 0 && (len == 0 || writer->room.len - writer->room_used < GB_UNIT) &&
+            !(last && writer->fill == 0)) {
+            rc = close_extent(writer);
+        }
+    }
+    return rc;
+}
+
+/* ---- write ------------------------------------------------------------------------------------------------- */
+
+int goblin_writer_write(struct goblin_writer *writer, const void *data, size_t len)
+{
+    if (writer->fault < 0) {
+        return writer->fault;
+    }
+    if (writer->announced != GOBLIN_SIZE_UNKNOWN && len > writer->announced - writer->taken) {
+        writer->fault = GOBLIN_ESIZE;
+        return writer->fault;
+    }
+    if (len > 0 && writer->head_len < writer->head_capacity) {
+        uint32_t n = (uint32_t)gb_min(len, writer->head_capacity - writer->head_len);
+        memcpy(writer->head + writer->head_len, data, n);
+        writer->head_len += n;
+    }
+    const unsigned char *from = data;
+    while (len > 0) {
+        uint32_t n = (uint32_t)gb_min(len, writer->block_bytes - writer->fill);
+        memcpy(writer->blocks[writer->filling].data + writer->fill, from, n);
+        writer->fill += n;
+        writer->taken += n;
+        from += n;
+        len -= n;
+        if (writer->fill == writer->block_bytes) {
+            writer->fault = drain(writer, false);
+            if (writer->fault < 0) {
+                return writer->fault;
+            }
+        }
+    }
+    return GOBLIN_OK;
+}
+
+/* ---- commit and abort ---------------------------------------------------------------------------------------- */
+
+/* Streams no longer hold their segments. */
+static void let_go(struct goblin_writer *writer)
+{
+    struct goblin *store = writer->store;
+    if (writer->room.segment != NULL) {
+        atomic_fetch_sub(&store->streaming_bytes, writer->room.len);
+        atomic_fetch_sub(&writer->room.segment->pending, 1);
+        writer->room.segment = NULL;
+    }
+    for (uint32_t i = 0; i < writer->extent_count; i++) {
+        struct gb_extent extent;
+        int rc = gb_extent_decode(&extent, writer->extents + (size_t)i * GB_EXTENT_SIZE);
+        GB_ASSERT(rc == 0);
+        atomic_fetch_sub(&store->streaming_bytes, extent.len);
+        atomic_fetch_sub(&gb_segment_at(&store->segments, extent.place)->pending, 1);
+    }
+    gb_store_poke(store); /* footers may have waited for this */
+}
+
+static enum goblin_durability durability_of(const struct goblin_writer *writer)
+{
+    return writer->options.durability == GOBLIN_DURABILITY_DEFAULT
+               ? writer->store->options.durability
+               : writer->options.durability;
+}
+
+/* All bytes on the device; when asked, synced, before the record that makes them count. */
+static int finish_extents(struct goblin_writer *writer)
+{
+    int rc = drain(writer, true);
+    for (unsigned i = 0; rc == 0 && i < 2; i++) {
+        rc = wait_block(writer, &writer->blocks[i]);
+    }
+    if (rc == 0) {
+        rc = close_extent(writer);
+    }
+    if (rc < 0 || durability_of(writer) != GOBLIN_DURABILITY_SYNCED) {
+        return rc;
+    }
+    const struct gb_io_ops *ops = writer->store->io->ops;
+    struct gb_segment *synced = NULL;
+    for (uint32_t i = 0; rc == 0 && i < writer->extent_count; i++) {
+        struct gb_extent extent;
+        rc = gb_extent_decode(&extent, writer->extents + (size_t)i * GB_EXTENT_SIZE);
+        struct gb_segment *segment = gb_segment_at(&writer->store->segments, extent.place);
+        if (rc == 0 && segment != synced) {
+            rc = ops->file_sync(segment->file);
+            gb_tally_add_shared(&writer->store->tally, GB_COUNT_device_syncs, 1);
+            synced = segment;
+        }
+    }
+    return rc;
+}
+
+static int publish(struct goblin_writer *writer, bool extents, uint64_t *version)
+{
+    struct goblin *store = writer->store;
+    struct gb_lane *lane = writer->lane;
+    const unsigned char *inline_data = writer->blocks[writer->filling].data;
+    struct gb_publication publication = {
+        .lane = lane,
+        .hash = writer->hash,
+        .append =
+            {
+                .record = {.type = GB_RECORD_PUT,
+                           .key_len = writer->key_len,
+                           .meta_len = (uint16_t)writer->options.meta.len,
+                           .flags = writer->options.flags,
+                           .version = writer->options.version,
+                           .size = writer->taken,
+                           .expires_ms = writer->options.expires_ms,
+                           .extent_count = writer->extent_count},
+                .key = writer->key,
+                .parts = {extents ? writer->extents : inline_data},
+                .part_len = {extents ? (size_t)writer->extent_count * GB_EXTENT_SIZE : writer->taken},
+                .extents = writer->extents,
+            },
+        .options = &writer->options,
+        .form = extents ? GB_FORM_EXTENTS : GB_FORM_DIRECT,
+        .object_size = writer->taken,
+        .resident_parts = {writer->head},
+        .resident_len = {writer->head_len},
+    };
+    gb_lane_lock(lane);
+    int answer = gb_publish(store, &publication);
+    gb_tally_add(&lane->tally, answer == GOBLIN_OK ? GB_COUNT_puts : GB_COUNT_puts_refused,
+                 answer >= 0);
+    gb_tally_add(&lane->tally, GB_COUNT_put_bytes, answer == GOBLIN_OK ? writer->taken : 0);
+    gb_lane_unlock(lane);
+    if (version != NULL) {
+        *version = publication.version;
+    }
+    int rc = 0;
+    if (answer == GOBLIN_OK) {
+        rc = gb_make_durable(store, lane, publication.serial, writer->options.durability);
+    }
+    return rc < 0 ? rc : answer;
+}
+
+int goblin_writer_commit(struct goblin_writer *writer, uint64_t *version)
+{
+    int rc = writer->fault;
+    if (rc == 0 && writer->announced != GOBLIN_SIZE_UNKNOWN &&
+        writer->taken != writer->announced) {
+        rc = GOBLIN_ESIZE;
+    }
+    bool extents = writer->queue != NULL || writer->taken > gb_lane_inline_max(writer->store);
+    if (rc == 0 && extents) {
+        rc = finish_extents(writer);
+    }
+    if (rc == 0) {
+        rc = publish(writer, extents, version);
+    }
+    for (unsigned i = 0; i < 2; i++) {
+        (void)wait_block(writer, &writer->blocks[i]);
+    }
+    let_go(writer);
+    destroy(writer);
+    return rc;
+}
+
+void goblin_writer_abort(struct goblin_writer *writer)
+{
+    if (writer == NULL) {
+        return;
+    }
+    for (unsigned i = 0; i < 2; i++) {
+        (void)wait_block(writer, &writer->blocks[i]);
+    }
+    let_go(writer);
+    destroy(writer);
+}
+
+/* ---- large puts -------------------------------------------------------------------------------------------------- */
+
+int gb_put_streamed(struct goblin *store, struct goblin_slice key, struct goblin_slice value,
+                    const struct goblin_put_options *options, uint64_t *version)
+{
+    /* A put waits for its turn at the buffers rather than fail. */
+    while (!take_budget(store, footprint(store))) {
+        const struct timespec pause = {.tv_nsec = 500000};
+        (void)nanosleep(&pause, NULL);
+    }
+    struct goblin_writer *writer = NULL;
+    int rc = begin(&writer, store, key, value.len, options);
+    if (rc < 0) {
+        return rc;
+    }
+    rc = goblin_writer_write(writer, value.data, value.len);
+    if (rc < 0) {
+        goblin_writer_abort(writer);
+        return rc;
+    }
+    return goblin_writer_commit(writer, version);
+}
