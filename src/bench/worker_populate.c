@@ -1,5 +1,6 @@
 /* Populates an engine from several threads, which take objects in the corpus's order. */
 #include "bench/explain.h"
+#include "bench/procfs.h"
 #include "bench/progress.h"
 #include "bench/worker.h"
 
@@ -97,15 +98,19 @@ static int populate_run(struct populate *populate, struct populate_thread *threa
 }
 
 /* Flushes and closes, so that what remains is what a restart would find. */
-static int populate_finish(struct gb_worker_state *state, struct gb_engine_stats *gained,
-                           struct goblin_error *error)
+static int populate_finish(struct gb_worker_state *state, const struct gb_procfs_io *before,
+                           struct gb_engine_stats *gained, struct goblin_error *error)
 {
     const struct gb_engine_ops *ops = state->worker->ops;
     int rc = ops->barrier(state->engine, error);
-    /* An engine's own counters end with it, so closing's few writes are only seen by the kernel. */
     gb_worker_gained(state, gained);
     int closed = ops->close(state->engine);
     state->engine = NULL;
+    /* An engine's own counters end with it; what closing writes, too, is only seen by the kernel.
+     */
+    struct gb_procfs_io io = *before;
+    gb_procfs_io(&io);
+    gained->device_write_bytes = io.write_bytes - before->write_bytes;
     if (rc >= 0 && closed < 0) {
         rc = closed;
         gb_explain_set(error, "close after populating: %s", goblin_strerror(rc));
@@ -127,12 +132,14 @@ int gb_worker_populate(struct gb_worker_state *state, struct gb_worker_reply *re
         free(threads);
         return rc;
     }
+    struct gb_procfs_io before = {0};
+    gb_procfs_io(&before);
     gb_worker_device(state, &reply->device);
     uint64_t started_ns = gb_progress_now_ns();
     rc = populate_run(&populate, threads, count, &reply->error);
     uint64_t put_ns = gb_progress_now_ns();
     if (rc == 0) {
-        rc = populate_finish(state, &reply->device, &reply->error);
+        rc = populate_finish(state, &before, &reply->device, &reply->error);
     }
     uint64_t finished_ns = gb_progress_now_ns();
     reply->seconds = (double)(finished_ns - started_ns) / 1e9;
