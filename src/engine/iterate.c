@@ -89,8 +89,7 @@ struct sweep {
 static void sweep_item(void *arg, struct gb_locked *locked, struct gb_item *item)
 {
     struct sweep *sweep = arg;
-    if (atomic_load_explicit(&item->sequence, memory_order_relaxed) < sweep->before &&
-        gb_index_find_locked(locked, item->key, gb_item_key_len(item)) == item) {
+    if (atomic_load_explicit(&item->sequence, memory_order_relaxed) < sweep->before) {
         gb_store_forget_locked(sweep->store, locked, item);
         sweep->count++;
     }

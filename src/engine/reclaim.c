@@ -197,7 +197,7 @@ static void drop_orphan(void *arg, struct gb_locked *locked, struct gb_item *ite
     uint32_t slot = orphan->reclaim->segment->slot;
     bool here = gb_place_slot(atomic_load_explicit(&item->place, memory_order_relaxed)) == slot ||
                 (gb_item_form(item) == GB_FORM_EXTENTS && touches(item, slot));
-    if (here && gb_index_find_locked(locked, item->key, gb_item_key_len(item)) == item) {
+    if (here) {
         gb_store_forget_locked(store, locked, item);
         gb_tally_add_shared(&store->tally, GB_COUNT_left_disk, 1);
         orphan->count++;

@@ -169,8 +169,7 @@ static void clear_item(void *arg, struct gb_locked *locked, struct gb_item *item
     struct clear *clear = arg;
     uint32_t key_len = gb_item_key_len(item);
     if (gb_store_lane(clear->store, gb_index_hash(item->key, key_len)) == clear->lane &&
-        atomic_load(&item->sequence) < clear->before &&
-        gb_index_find_locked(locked, item->key, key_len) == item) {
+        atomic_load(&item->sequence) < clear->before) {
         gb_store_forget_locked(clear->store, locked, item);
     }
 }
