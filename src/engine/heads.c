@@ -221,6 +221,9 @@ static int load_one(struct goblin *store, struct stream *stream, uint64_t salt, 
     unsigned char key[GOBLIN_KEY_MAX];
     struct gb_head head;
     int rc = stream_read(stream, encoded, sizeof(encoded));
+    if (rc == 0 && gb_load_le32(encoded) == 0) {
+        return -ENODATA; /* what fills the last block */
+    }
     if (rc == 0) {
         rc = gb_head_decode(&head, encoded);
     }
