@@ -200,7 +200,9 @@ static int open_extent(struct goblin_writer *writer)
         return rc;
     }
     uint64_t handed = writer->taken - writer->fill;
-    uint64_t want = EXTENT_GROWTH << gb_min(writer->extent_count, 16);
+    /* An extent lies in one segment: to ask for more would only count against the limit. */
+    uint64_t want =
+        gb_min(EXTENT_GROWTH << gb_min(writer->extent_count, 16), store->segments.segment_bytes);
     if (writer->announced != GOBLIN_SIZE_UNKNOWN) {
         want = gb_max(writer->announced - handed, writer->fill);
     }
