@@ -171,11 +171,11 @@ static inline uint64_t gb_table_offset(uint64_t payload_offset, uint64_t payload
 void gb_record_encode(const struct gb_record *record, const void *key, uint64_t salt,
                       uint64_t offset, unsigned char *out);
 
-/* Decodes the header at `in`, `len` bytes being there. On success *key points into `in`.
+/* Decodes the header at `in`, `len` bytes being there; the key is at in + GB_RECORD_HEADER. 0;
  * GOBLIN_ECORRUPT: not a record (of this generation, at this offset); -ENODATA: the first bytes are
- * a record's, but header and key need *need bytes. */
-int gb_record_decode(struct gb_record *record, const unsigned char **key, uint64_t salt,
-                     uint64_t offset, const unsigned char *in, size_t len, size_t *need);
+ * a record's, but header and key need more. */
+int gb_record_decode(struct gb_record *record, uint64_t salt, uint64_t offset,
+                     const unsigned char *in, size_t len);
 
 /* ---- sums ------------------------------------------------------------------------------------------ */
 

@@ -178,10 +178,9 @@ static void record_load(struct gb_record *record, const unsigned char *in)
     record->link_generation = gb_load_le64(in + RECORD_LINK_GENERATION);
 }
 
-int gb_record_decode(struct gb_record *record, const unsigned char **key, uint64_t salt,
-                     uint64_t offset, const unsigned char *in, size_t len, size_t *need)
+int gb_record_decode(struct gb_record *record, uint64_t salt, uint64_t offset,
+                     const unsigned char *in, size_t len)
 {
-    *need = GB_RECORD_HEADER;
     if (len > 0 && !starts_like_a_record(in, len)) {
         return GOBLIN_ECORRUPT;
     }
@@ -193,12 +192,11 @@ int gb_record_decode(struct gb_record *record, const unsigned char **key, uint64
         gb_load_le16(in + RECORD_RESERVED16) != 0 || gb_load_le32(in + RECORD_RESERVED32) != 0) {
         return GOBLIN_ECORRUPT;
     }
-    *need = (size_t)GB_RECORD_HEADER + record->key_len;
-    if (len < *need) {
+    if (len < (size_t)GB_RECORD_HEADER + record->key_len) {
         return -ENODATA;
     }
-    *key = in + GB_RECORD_HEADER;
-    if (gb_load_le64(in + RECORD_SUM) != record_sum(in, *key, record->key_len, salt, offset)) {
+    const unsigned char *key = in + GB_RECORD_HEADER;
+    if (gb_load_le64(in + RECORD_SUM) != record_sum(in, key, record->key_len, salt, offset)) {
         return GOBLIN_ECORRUPT;
     }
     return 0;

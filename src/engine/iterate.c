@@ -140,7 +140,8 @@ int goblin_clear(struct goblin *store)
 
 int goblin_sync(struct goblin *store)
 {
-    int rc = 0;
+    /* The bytes of streams before the records that name them. */
+    int rc = gb_segments_sync_streams(&store->segments);
     for (unsigned i = 0; i < store->lane_count; i++) {
         int synced = gb_lane_synced(&store->lanes[i], gb_lane_serial(&store->lanes[i]));
         rc = rc < 0 ? rc : synced;

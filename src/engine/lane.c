@@ -302,6 +302,7 @@ static int open_segment(struct gb_lane *lane, bool relocation)
     lane->footer = (struct gb_segment_footer){.generation = generation};
     lane->summary_len = 0;
     lane->summary_count = 0;
+    lane->summary_failed = false;
     unsigned char block[GB_BLOCK];
     struct gb_segment_header header = {
         .slot = lane->segment->slot,
@@ -381,6 +382,7 @@ int gb_lane_seal(struct gb_lane *lane)
     }
     segment->used_bytes = lane->position;
     sealing->segment = segment;
+    sealing->whole = rc == 0 && !lane->summary_failed;
     sealing->footer = lane->footer;
     sealing->next = lane->sealing;
     lane->sealing = sealing;
@@ -477,7 +479,7 @@ uint64_t gb_lane_commit(struct gb_lane *lane, struct gb_append *append, uint64_t
     uint64_t serial = lane->current != NULL ? lane->current->serial : lane->next_serial - 1;
     /* Room for it was made before the record was laid; a fault here is the device's, and the
      * segment is then scanned instead of summarised. */
-    (void)summarise(lane, append);
+    lane->summary_failed |= summarise(lane, append) < 0;
     return serial;
 }
 

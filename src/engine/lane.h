@@ -50,6 +50,7 @@ struct gb_sealing {
     struct gb_sealing *next;
     struct gb_segment *segment;
     struct gb_segment_footer footer;
+    bool whole; /* the summary is; without it there will be no footer, and recovery scans */
 };
 
 struct gb_lane {
@@ -70,6 +71,7 @@ struct gb_lane {
     unsigned char *summary; /* entries of the open segment since its last piece */
     uint32_t summary_len;
     uint32_t summary_count;
+    bool summary_failed; /* some record is not in it */
     struct gb_segment_footer footer; /* of the open segment, as it grows */
     struct gb_sealing *sealing;
 

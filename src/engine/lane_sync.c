@@ -207,7 +207,7 @@ static struct gb_sealing *take_settled(struct gb_lane *lane, bool *more)
     return found;
 }
 
-/* A footer says that all before it is safe, so the data is synced first. */
+/* A footer says that its records, and the streams that they list, are safe: synced first. */
 static int write_footer(struct gb_lane *lane, const struct gb_sealing *sealing)
 {
     struct goblin *store = lane->store;
@@ -219,6 +219,9 @@ static int write_footer(struct gb_lane *lane, const struct gb_sealing *sealing)
     gb_segment_footer_encode(&sealing->footer, segment->salt, block);
     const struct gb_io_ops *ops = store->io->ops;
     int rc = ops->file_sync(segment->file);
+    if (rc >= 0) {
+        rc = gb_segments_sync_streams(&store->segments);
+    }
     if (rc >= 0) {
         int64_t n = ops->file_write(segment->file, block, GB_BLOCK,
                                     store->segments.segment_bytes - GB_SEGMENT_FOOTER);
@@ -239,7 +242,7 @@ int gb_lane_settle(struct gb_lane *lane, bool all)
         if (sealing == NULL) {
             break;
         }
-        int wrote = write_footer(lane, sealing);
+        int wrote = sealing->whole ? write_footer(lane, sealing) : 0;
         if (wrote < 0) {
             gb_store_log(lane->store, GOBLIN_LOG_ERROR, "sealing segment %u failed: %s",
                          sealing->segment->slot, goblin_strerror(wrote));

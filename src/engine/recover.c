@@ -106,7 +106,39 @@ struct replay {
     struct gb_tape *tape;
     struct gb_segment *segment;
     uint64_t max_sequence;
+    bool sealed; /* its records are known to be whole, with all they name */
 };
+
+/* Through a tape of its own, so that the visitor's window stays. */
+static int read_payload(struct goblin *store, const struct gb_segment *segment, uint64_t offset,
+                        uint64_t len, unsigned char *out)
+{
+    struct gb_tape tape;
+    int rc = gb_tape_open(&tape, &store->segments, segment);
+    if (rc == 0) {
+        rc = gb_tape_payload(&tape, offset, len, out);
+        gb_tape_close(&tape);
+    }
+    return rc;
+}
+
+/* The bytes of a streamed object count only if all of them came to the device. */
+static int verify_extents(struct goblin *store, const unsigned char *list, uint32_t count)
+{
+    if (!extents_hold(store, list, count)) {
+        return GOBLIN_ECORRUPT;
+    }
+    int rc = 0;
+    for (uint32_t i = 0; rc == 0 && i < count; i++) {
+        struct gb_extent extent;
+        rc = gb_extent_decode(&extent, list + (size_t)i * GB_EXTENT_SIZE);
+        if (rc == 0) {
+            rc = read_payload(store, gb_segment_at(&store->segments, extent.place),
+                              gb_place_offset(extent.place), extent.len, NULL);
+        }
+    }
+    return rc == -ENODATA ? GOBLIN_ECORRUPT : rc;
+}
 
 static int replay_put(struct replay *replay, const struct gb_entry *entry)
 {
@@ -121,13 +153,13 @@ static int replay_put(struct replay *replay, const struct gb_entry *entry)
     if (list == NULL) {
         return -ENOMEM;
     }
-    /* A tape of its own, so that the visitor's window stays. */
-    struct gb_tape tape;
-    int rc = gb_tape_open(&tape, &replay->store->segments, replay->segment);
+    int rc = read_payload(replay->store, replay->segment, layout.payload_offset,
+                          layout.payload_len, list);
+    if (rc == 0 && !replay->sealed) {
+        rc = verify_extents(replay->store, list, entry->record.extent_count);
+    }
     if (rc == 0) {
-        rc = gb_tape_payload(&tape, layout.payload_offset, layout.payload_len, list);
-        gb_tape_close(&tape);
-        rc = rc == 0 ? gb_recover_object(replay->store, &object, list) : rc;
+        rc = gb_recover_object(replay->store, &object, list);
     }
     free(list);
     return rc == GOBLIN_ECORRUPT ? 0 : rc;
@@ -223,9 +255,8 @@ static int replay_segment(struct goblin *store, struct gb_segment *segment)
         return rc;
     }
     struct replay replay = {.store = store, .tape = &tape, .segment = segment};
-    bool sealed = false;
     uint64_t used = 0;
-    rc = gb_tape_records(&tape, replay_entry, &replay, &used, &sealed);
+    rc = gb_tape_records(&tape, replay_entry, &replay, &used, &replay.sealed);
     segment->used_bytes = gb_align_up(used, GB_BLOCK);
     atomic_store(&store->sequence, gb_max(atomic_load(&store->sequence), replay.max_sequence));
     gb_tape_close(&tape);

@@ -188,6 +188,23 @@ struct gb_segment *gb_segments_oldest(struct gb_segments *segments)
     return best;
 }
 
+int gb_segments_sync_streams(struct gb_segments *segments)
+{
+    for (uint32_t i = 0; i < segments->count; i++) {
+        struct gb_segment *segment = &segments->table[i];
+        if (!atomic_load_explicit(&segment->stream_dirty, memory_order_relaxed) ||
+            !atomic_exchange(&segment->stream_dirty, false)) {
+            continue;
+        }
+        int rc = segments->io->ops->file_sync(segment->file);
+        if (rc < 0) {
+            atomic_store(&segment->stream_dirty, true);
+            return rc;
+        }
+    }
+    return 0;
+}
+
 struct gb_segment *gb_segments_dead(struct gb_segments *segments, bool *oldest)
 {
     struct gb_segment *best = NULL;

@@ -98,6 +98,9 @@ void gb_segments_seal(struct gb_segments *segments, struct gb_segment *segment);
  * as no stream is pending in it. NULL: none. Marks it as reclaiming. */
 struct gb_segment *gb_segments_oldest(struct gb_segments *segments);
 
+/* Syncs every segment that streams wrote to since its last sync. */
+int gb_segments_sync_streams(struct gb_segments *segments);
+
 /* A sealed segment in which nothing lives, marked as reclaiming; NULL: none. *oldest: nothing of its
  * lane is older. */
 struct gb_segment *gb_segments_dead(struct gb_segments *segments, bool *oldest);

@@ -91,10 +91,8 @@ int gb_tape_payload(struct gb_tape *tape, uint64_t offset, uint64_t len, unsigne
 
 /* ---- by summary ------------------------------------------------------------------------------------------ */
 
-static int visit_piece(const struct gb_tape *tape, const unsigned char *entries, uint64_t len,
-                       gb_tape_fn visit, void *arg)
+static int visit_piece(const unsigned char *entries, uint64_t len, gb_tape_fn visit, void *arg)
 {
-    (void)tape;
     uint64_t at = 0;
     while (at < len) {
         struct gb_entry entry;
@@ -119,10 +117,7 @@ static int load_piece(struct gb_tape *tape, uint64_t offset, unsigned char **ent
         return rc;
     }
     struct gb_record record;
-    const unsigned char *key = NULL;
-    size_t need = 0;
-    rc = gb_record_decode(&record, &key, tape->segment->salt, offset, bytes, GB_RECORD_HEADER,
-                          &need);
+    rc = gb_record_decode(&record, tape->segment->salt, offset, bytes, GB_RECORD_HEADER);
     if (rc < 0 || record.type != GB_RECORD_SUMMARY || record.size > tape->segment_bytes) {
         return GOBLIN_ECORRUPT;
     }
@@ -162,7 +157,7 @@ static int by_summary(struct gb_tape *tape, const struct gb_segment_footer *foot
     }
     bool usable = rc == 0;
     for (uint32_t i = 0; rc == 0 && i < count; i++) {
-        rc = visit_piece(tape, pieces[i], lens[i], visit, arg);
+        rc = visit_piece(pieces[i], lens[i], visit, arg);
     }
     for (uint32_t i = 0; pieces != NULL && i < count; i++) {
         free(pieces[i]);
@@ -184,19 +179,16 @@ static int scan_at(struct gb_tape *tape, uint64_t offset, struct gb_entry *entry
     if (rc < 0) {
         return rc == -ENODATA ? 0 : rc;
     }
-    size_t need = 0;
-    const unsigned char *found = NULL;
-    rc = gb_record_decode(&entry->record, &found, tape->segment->salt, offset, bytes, len, &need);
-    if (rc < 0) {
+    if (gb_record_decode(&entry->record, tape->segment->salt, offset, bytes, len) < 0) {
         return 0;
     }
-    memcpy(key, found, entry->record.key_len);
+    memcpy(key, bytes + GB_RECORD_HEADER, entry->record.key_len);
     entry->key = key;
     entry->place = offset;
     entry->resident = 0;
     entry->heat = 0;
     gb_record_layout(&entry->record, offset, layout);
-    return layout->end <= tape->segment_bytes ? 1 : 0;
+    return layout->end <= tape->segment_bytes - GB_SEGMENT_FOOTER ? 1 : 0;
 }
 
 static int by_scan(struct gb_tape *tape, gb_tape_fn visit, void *arg, uint64_t *used_bytes)
@@ -238,14 +230,14 @@ int gb_tape_records(struct gb_tape *tape, gb_tape_fn visit, void *arg, uint64_t 
                     bool *sealed)
 {
     struct gb_segment_footer footer;
-    *sealed = false;
     if (read_footer(tape, &footer) == 0) {
         *used_bytes = footer.used_bytes;
+        *sealed = true;
         int rc = by_summary(tape, &footer, visit, arg);
         if (rc != GOBLIN_ECORRUPT) {
-            *sealed = true;
             return rc;
         }
     }
+    *sealed = false;
     return by_scan(tape, visit, arg, used_bytes);
 }

@@ -35,7 +35,8 @@ int gb_tape_payload(struct gb_tape *tape, uint64_t offset, uint64_t len, unsigne
 typedef int (*gb_tape_fn)(void *arg, const struct gb_entry *entry);
 
 /* Visits the records of a segment: by its summary if it has a valid footer, else by scanning it
- * with every payload verified. *used_bytes: end of the last record; *sealed: it had a footer. */
+ * with every payload verified. *used_bytes: end of the last record; *sealed (set
+ * before the first visit): it had a footer. */
 int gb_tape_records(struct gb_tape *tape, gb_tape_fn visit, void *arg, uint64_t *used_bytes,
                     bool *sealed);
 
