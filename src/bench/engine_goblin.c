@@ -2,6 +2,7 @@
  */
 #include "bench/engine.h"
 #include "bench/explain.h"
+#include "bench/scratch.h"
 
 #include <goblin/goblin.h>
 #include <goblin/reader.h>
@@ -80,13 +81,15 @@ static int goblin_engine_open(void **engine, const struct gb_engine_config *conf
     options.memory_bytes = config->memory_bytes;
     options.residency = residency;
     options.log = goblin_log;
-    struct goblin_error explained = {{0}};
-    int rc = goblin_open(&goblin->store, &options, &explained);
+    int rc = gb_scratch_make(heads, error);
+    rc = rc < 0 ? rc : goblin_open(&goblin->store, &options, error);
     if (rc >= 0 && phase == GB_ENGINE_REPLAY) {
         rc = goblin_reader_create(&goblin->reader, goblin->store, NULL);
     }
     if (rc < 0) {
-        gb_explain_set(error, "%s", explained.text[0] ? explained.text : goblin_strerror(rc));
+        if (!error->text[0]) {
+            gb_explain_set(error, "%s", goblin_strerror(rc));
+        }
         goblin_engine_close(goblin);
         return rc;
     }

@@ -62,7 +62,8 @@ int gb_micro_store_open(struct gb_micro_store *store, const struct gb_micro_opti
     made.durability = GOBLIN_DURABILITY_NONE;
     int rc = gb_scratch_check(options->dir, made.size_bytes, error);
     rc = rc < 0 ? rc : gb_scratch_make(store->dir, error);
-    return rc < 0 ? rc : goblin_open(&store->goblin, &made, error);
+    rc = rc < 0 ? rc : goblin_open(&store->goblin, &made, error);
+    return rc < 0 ? rc : 0;
 }
 
 void gb_micro_store_close(struct gb_micro_store *store)

@@ -141,7 +141,8 @@ static void write_samples(FILE *file, const struct digest *digest)
     (void)fprintf(file, "\n\n");
 }
 
-/* The last span is left out: it is not full. */
+/* The last span is left out: it is not full. If it is the only one, its mean makes a level line,
+ * since gnuplot refuses to draw nothing. */
 static void write_spans(FILE *file, const struct digest *digest)
 {
     (void)fprintf(file, "\"%s\"\n", digest->name);
@@ -150,6 +151,11 @@ static void write_spans(FILE *file, const struct digest *digest)
     for (uint64_t i = 0; i < used; i++) {
         (void)fprintf(file, "%.4f %.2f\n", ((double)i + 0.5) * seconds,
                       gb_report_mib_s(digest->spans[i], seconds));
+    }
+    if (used == 0) {
+        double elapsed = (double)digest->elapsed_ns / 1e9;
+        double mib_s = gb_report_mib_s(digest->spans[0], elapsed);
+        (void)fprintf(file, "0 %.2f\n%.9f %.2f\n", mib_s, elapsed, mib_s);
     }
     (void)fprintf(file, "\n\n");
 }
