@@ -1,4 +1,9 @@
-/* The verb check: reads every byte of every object, so that every checksum is verified. */
+/*
+ * The verb check: reads every byte of every object, so that every checksum is verified.
+ *
+ * It looks at a store that is open for reading only: nothing is resident then, and all bytes come
+ * from the drives. A repair opens the store again afterwards and removes what was found.
+ */
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
@@ -48,15 +53,25 @@ struct check {
     struct gb_session session;
     struct gb_crew crew;
     struct gb_progress progress;
-    pthread_mutex_t output_lock; /* over stdout and json */
+    pthread_mutex_t output_lock; /* over stdout, json and found */
     struct gb_json json;
+    struct bad *found; /* the bad objects, the last one first; under output_lock */
+    struct goblin_stats stats;
+    uint64_t elapsed_ns;
     _Atomic unsigned readers; /* workers that have a reader, or may still get one */
     _Atomic uint64_t objects;
     _Atomic uint64_t bytes;
     _Atomic uint64_t expired;
     _Atomic uint64_t bad;
-    _Atomic uint64_t repaired;
+    uint64_t removed;
     _Atomic bool stopped; /* could not go on; said once */
+};
+
+struct bad {
+    struct bad *next;
+    uint64_t version;
+    size_t key_len;
+    unsigned char key[];
 };
 
 /* One object as the index knows it, and what reading it has given so far. */
@@ -76,8 +91,23 @@ static void stop(struct check *check, const char *doing, int fault)
     gb_crew_call_off(&check->crew);
 }
 
-static void report_bad(struct check *check, struct goblin_slice key, const char *why)
+static void remember_locked(struct check *check, struct goblin_slice key, uint64_t version)
 {
+    struct bad *bad = malloc(sizeof(*bad) + key.len);
+    if (bad == NULL) {
+        stop(check, "remember a bad object", -ENOMEM);
+        return;
+    }
+    bad->next = check->found;
+    bad->version = version;
+    bad->key_len = key.len;
+    memcpy(bad->key, key.data, key.len);
+    check->found = bad;
+}
+
+static void report_bad(const struct look *look, struct goblin_slice key, const char *why)
+{
+    struct check *check = look->check;
     atomic_fetch_add(&check->bad, 1);
     (void)pthread_mutex_lock(&check->output_lock);
     gb_progress_clear(&check->progress);
@@ -90,16 +120,10 @@ static void report_bad(struct check *check, struct goblin_slice key, const char 
         char text[GB_TEXT_KEY];
         (void)printf("bad: %s: %s\n", gb_text_format_key(text, key, false), why);
     }
-    (void)pthread_mutex_unlock(&check->output_lock);
     if (check->settings->repair) {
-        const struct goblin_put_options options = {.durability = GOBLIN_DURABILITY_WRITTEN};
-        int result = goblin_delete(check->session.store, key, &options);
-        if (result < 0) {
-            stop(check, "remove a bad object", result);
-        } else {
-            atomic_fetch_add(&check->repaired, 1); /* a miss: reading it has removed it already */
-        }
+        remember_locked(check, key, look->info.version);
     }
+    (void)pthread_mutex_unlock(&check->output_lock);
 }
 
 static int take_chunk(void *arg, const struct goblin_chunk *chunk)
@@ -130,13 +154,13 @@ static void check_object(struct check *check, struct goblin_reader *reader, stru
     atomic_fetch_add(&check->objects, 1);
     atomic_fetch_add(&check->bytes, look->next);
     if (result == GOBLIN_MISS) {
-        report_bad(check, key, "the index knows it, but it could not be read back");
+        report_bad(look, key, "the index knows it, but it could not be read back");
     } else if (result == -ENOMEM) {
         stop(check, "read", result);
     } else if (result < 0) {
-        report_bad(check, key, goblin_strerror(result));
+        report_bad(look, key, goblin_strerror(result));
     } else if (look->out_of_order || look->next != look->info.size) {
-        report_bad(check, key, "reading it gave other bytes than its size says");
+        report_bad(look, key, "reading it gave other bytes than its size says");
     }
 }
 
@@ -194,43 +218,45 @@ static uint64_t total_size(const struct check *check)
     return total;
 }
 
-static void print_json_summary(struct check *check, const struct goblin_stats *stats,
-                               double seconds)
+static void print_json_summary(struct check *check)
 {
+    double seconds = (double)check->elapsed_ns / 1e9;
     struct gb_json *json = &check->json;
     gb_json_end(json); /* the array of bad objects */
     gb_json_unsigned(json, "objects", check->objects);
     gb_json_unsigned(json, "bytes", check->bytes);
     gb_json_unsigned(json, "bad_objects", check->bad);
-    gb_json_unsigned(json, "repaired", check->repaired);
+    gb_json_unsigned(json, "removed", check->removed);
     gb_json_unsigned(json, "expired", check->expired);
-    gb_json_unsigned(json, "checksum_errors", stats->checksum_errors);
-    gb_json_unsigned(json, "read_errors", stats->read_errors);
+    gb_json_unsigned(json, "checksum_errors", check->stats.checksum_errors);
+    gb_json_unsigned(json, "read_errors", check->stats.read_errors);
     gb_json_rounded(json, "seconds", seconds, 3);
     gb_json_rounded(json, "mib_s", seconds > 0 ? (double)check->bytes / 1048576 / seconds : 0, 1);
     gb_json_end(json);
     (void)gb_json_finish(json);
 }
 
-static void print_summary(const struct check *check, const struct goblin_stats *stats,
-                          uint64_t elapsed_ns)
+static void print_summary(struct check *check)
 {
-    double seconds = (double)elapsed_ns / 1e9;
+    if (check->settings->json) {
+        print_json_summary(check);
+        return;
+    }
+    double seconds = (double)check->elapsed_ns / 1e9;
+    uint64_t rate = seconds > 0 ? (uint64_t)((double)check->bytes / seconds) : 0;
     char objects[GB_UNITS_TEXT];
     char bytes[GB_UNITS_TEXT];
     char time[GB_UNITS_TEXT];
-    char rate[GB_UNITS_TEXT];
-    (void)printf(
-        "read %s objects, %s in %s, %s/s\n",
-        gb_units_format_count(objects, sizeof(objects), check->objects),
-        gb_units_format_size(bytes, sizeof(bytes), check->bytes),
-        gb_units_format_duration(time, sizeof(time), elapsed_ns),
-        gb_units_format_size(rate, sizeof(rate),
-                             seconds > 0 ? (uint64_t)((double)check->bytes / seconds) : 0));
+    char rate_text[GB_UNITS_TEXT];
+    (void)printf("read %s objects, %s in %s, %s/s\n",
+                 gb_units_format_count(objects, sizeof(objects), check->objects),
+                 gb_units_format_size(bytes, sizeof(bytes), check->bytes),
+                 gb_units_format_duration(time, sizeof(time), check->elapsed_ns),
+                 gb_units_format_size(rate_text, sizeof(rate_text), rate));
     (void)printf("%" PRIu64 " bad, %" PRIu64 " of them removed; %" PRIu64 " expired; %" PRIu64
                  " checksum errors, %" PRIu64 " read errors\n",
-                 check->bad, check->repaired, check->expired, stats->checksum_errors,
-                 stats->read_errors);
+                 check->bad, check->removed, check->expired, check->stats.checksum_errors,
+                 check->stats.read_errors);
 }
 
 static enum gb_exit check_all(struct check *check)
@@ -253,39 +279,74 @@ static enum gb_exit check_all(struct check *check)
         stop(check, "list the objects", result);
     }
     gb_crew_finish(&check->crew);
-    uint64_t elapsed_ns = gb_progress_now_ns() - check->progress.start_ns;
+    check->elapsed_ns = gb_progress_now_ns() - check->progress.start_ns;
     gb_progress_clear(&check->progress);
-    struct goblin_stats stats;
-    goblin_stats(check->session.store, &stats);
-    if (settings->json) {
-        print_json_summary(check, &stats, (double)elapsed_ns / 1e9);
-    } else {
-        print_summary(check, &stats, elapsed_ns);
-    }
-    bool damaged = check->bad != 0 || stats.checksum_errors != 0 || stats.read_errors != 0;
+    goblin_stats(check->session.store, &check->stats);
+    bool damaged =
+        check->bad != 0 || check->stats.checksum_errors != 0 || check->stats.read_errors != 0;
     return check->stopped ? GB_EXIT_FAULT : damaged ? GB_EXIT_MISS : GB_EXIT_OK;
+}
+
+/* Removes what was found, unless it has been replaced meanwhile. */
+static enum gb_exit repair(struct check *check, const struct gb_verb_call *call, enum gb_exit code)
+{
+    enum gb_exit opened = gb_session_open(&check->session, call->operands[0], call->store,
+                                          &(struct goblin_options){0});
+    if (opened != GB_EXIT_OK) {
+        return opened;
+    }
+    for (const struct bad *bad = check->found; bad != NULL; bad = bad->next) {
+        const struct goblin_slice key = {bad->key, bad->key_len};
+        const struct goblin_put_options options = {
+            .condition = GOBLIN_IF_VERSION,
+            .if_version = bad->version,
+            .durability = GOBLIN_DURABILITY_WRITTEN,
+        };
+        int result = goblin_delete(check->session.store, key, &options);
+        if (result < 0) {
+            code = gb_session_say(&check->session, "remove", &key, result);
+            break;
+        }
+        check->removed += result != GOBLIN_CHANGED; /* a miss: opening it found the damage too */
+    }
+    return gb_session_close(&check->session, code);
+}
+
+static enum gb_exit check_and_repair(struct check *check, const struct gb_verb_call *call)
+{
+    enum gb_exit code = gb_session_open(&check->session, call->operands[0], call->store,
+                                        &(struct goblin_options){.read_only = true});
+    if (code != GB_EXIT_OK) {
+        return code;
+    }
+    if (check->settings->json) {
+        gb_json_init(&check->json, stdout);
+        gb_json_object(&check->json, NULL);
+        gb_json_array(&check->json, "bad");
+    }
+    code = gb_session_close(&check->session, check_all(check));
+    if (check->found != NULL && code != GB_EXIT_FAULT) {
+        code = repair(check, call, code);
+    }
+    print_summary(check);
+    return code;
 }
 
 static enum gb_exit run_check(const struct gb_verb_call *call)
 {
-    const struct check_settings *settings = call->settings;
     struct check *check = calloc(1, sizeof(*check));
     if (check == NULL) {
         return gb_say(GB_EXIT_FAULT, "check: %s", strerror(ENOMEM));
     }
-    check->settings = settings;
+    check->settings = call->settings;
     (void)pthread_mutex_init(&check->output_lock, NULL);
-    const struct goblin_options options = {.read_only = !settings->repair};
-    enum gb_exit code = gb_session_open(&check->session, call->operands[0], call->store, &options);
-    if (code == GB_EXIT_OK) {
-        if (settings->json) {
-            gb_json_init(&check->json, stdout);
-            gb_json_object(&check->json, NULL);
-            gb_json_array(&check->json, "bad");
-        }
-        code = gb_session_close(&check->session, check_all(check));
-    }
+    enum gb_exit code = check_and_repair(check, call);
     (void)pthread_mutex_destroy(&check->output_lock);
+    while (check->found != NULL) {
+        struct bad *next = check->found->next;
+        free(check->found);
+        check->found = next;
+    }
     free(check);
     return code;
 }

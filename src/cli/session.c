@@ -110,17 +110,14 @@ fail:
     return result;
 }
 
+/* What the library's own words leave out. */
 static const char *open_remedy(int fault)
 {
     switch (fault) {
-    case -EBUSY:
-        return "; another process has it open: stop that one, or ask it";
     case -ENOENT:
-        return "; make a store there with: goblin init DIR --size SIZE";
+        return ": goblin init DIR --size SIZE";
     case GOBLIN_ENOTSTORE:
-        return "; nothing was touched: check the name, or give init an empty directory";
-    case -ENOMEM:
-        return "; give --memory more";
+        return ": check the name, or give init an empty directory";
     default:
         return "";
     }
@@ -159,7 +156,8 @@ static const char *remedy(int fault)
 {
     switch (fault) {
     case -ENOSPC:
-        return "; the store is full: remove objects, or make a larger one";
+        return "; the store is full, or values being written take half of it: remove objects, or "
+               "make a larger one";
     case -ENOMEM:
         return "; give --memory more";
     case GOBLIN_ETOOBIG:
