@@ -4,7 +4,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -213,6 +215,25 @@ int gb_cgroup_leave(struct gb_cgroup *group)
     return rc;
 }
 
+/* Reads "major:minor". */
+static int read_device(const char *path, unsigned *device_major, unsigned *device_minor)
+{
+    char text[64] = "";
+    char *end = text;
+    FILE *file = fopen(path, "re");
+    if (!file) {
+        return -errno;
+    }
+    bool got = fgets(text, sizeof(text), file) != NULL;
+    fclose(file);
+    *device_major = (unsigned)strtoul(text, &end, 10);
+    if (!got || *end != ':') {
+        return -EINVAL;
+    }
+    *device_minor = (unsigned)strtoul(end + 1, NULL, 10);
+    return 0;
+}
+
 int gb_cgroup_device(const char *path, unsigned *device_major, unsigned *device_minor,
                      struct goblin_error *error)
 {
@@ -235,15 +256,10 @@ int gb_cgroup_device(const char *path, unsigned *device_major, unsigned *device_
     snprintf(node, sizeof(node), "/sys/dev/block/%u:%u/partition", found_major, found_minor);
     if (access(node, F_OK) == 0) {
         snprintf(node, sizeof(node), "/sys/dev/block/%u:%u/../dev", found_major, found_minor);
-        FILE *file = fopen(node, "re");
-        if (!file || fscanf(file, "%u:%u", &found_major, &found_minor) != 2) {
+        if (read_device(node, &found_major, &found_minor) < 0) {
             gb_explain_set(error, "--cap: cannot read %s", node);
-            if (file) {
-                fclose(file);
-            }
             return -ENOTBLK;
         }
-        fclose(file);
     }
     *device_major = found_major;
     *device_minor = found_minor;

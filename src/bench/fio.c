@@ -13,8 +13,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-extern char **environ;
-
 enum {
     OUTPUT_TEXT = 8192,
     ARGUMENTS_MAX = 20,

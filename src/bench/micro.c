@@ -146,7 +146,7 @@ static int micro_get(const struct gb_micro_options *options, struct micro_result
     if (rc == 0) {
         goblin_stats(store.goblin, &stats);
         result->get_one_per_s = (double)count / one;
-        result->get_two_per_s = (double)(count / 2 * 2) / two;
+        result->get_two_per_s = (double)(count - count % 2) / two;
         result->get_resident_share =
             stats.gets ? (double)stats.hits_resident / (double)stats.gets : 0;
     }

@@ -12,6 +12,7 @@ enum { FILE_TEXT = 8192 };
 
 static int read_text(const char *path, char *text)
 {
+    text[0] = '\0';
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
         return -errno;

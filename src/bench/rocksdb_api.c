@@ -49,7 +49,7 @@ int gb_rocksdb_api_open(struct gb_rocksdb_api *api, const char *path, struct gob
         return -ENOENT;
     }
     int rc = 0;
-#define GB_X(result, name, parameters)                                                             \
+#define GB_X(result, name, ...)                                                                    \
     if (rc == 0) {                                                                                 \
         rc = api_resolve(api->library, "rocksdb_" #name, &api->name, error);                       \
     }
