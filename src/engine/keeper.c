@@ -57,6 +57,13 @@ static void keep_disk(struct goblin *store)
     }
 }
 
+void gb_keeper_round(struct goblin *store)
+{
+    keep_memory(store);
+    keep_lanes(store);
+    keep_disk(store);
+}
+
 static void wait_round(struct goblin *store)
 {
     struct timespec until;
@@ -79,9 +86,7 @@ static void *keep(void *arg)
     int64_t period = (int64_t)store->options.checkpoint_s * 1000000000;
     while (!atomic_load(&store->keeper_stop)) {
         wait_round(store);
-        keep_memory(store);
-        keep_lanes(store);
-        keep_disk(store);
+        gb_keeper_round(store);
         if (store->options.checkpoint_s != UINT32_MAX && now_ns() - checkpointed > period) {
             (void)gb_checkpoint_write(store, false);
             checkpointed = now_ns();

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "base/assert.h"
+#include "engine/keeper.h"
 #include "engine/lane_internal.h"
 #include "engine/store.h"
 
@@ -419,9 +420,13 @@ static int wait_for_space(struct gb_lane *lane)
             break;
         }
         (void)pthread_mutex_unlock(&segments->lock);
-        gb_store_poke(store);
+        if (store->keeper_running) {
+            gb_store_poke(store);
+        } else {
+            gb_keeper_round(store);
+        }
         (void)pthread_mutex_lock(&segments->lock);
-        if (segments->free_count > gb_lane_reserve_segments(store)) {
+        if (segments->free_count > gb_lane_reserve_segments(store) || !store->keeper_running) {
             continue;
         }
         struct timespec until;

@@ -167,12 +167,8 @@ int gb_store_open(struct goblin **out, const struct goblin_options *options, str
     (void)pthread_mutex_init(&store->checkpoint_lock, NULL);
     (void)pthread_cond_init(&store->keeper_wake, NULL);
     int rc = build(store, options, error);
-    if (rc == 0 && !options->read_only) {
-        rc = gb_keeper_start(store);
-    }
     if (rc < 0) {
         gb_error_wrap(error, "open store");
-        gb_keeper_stop(store);
         destroy(store);
         return rc;
     }
@@ -194,7 +190,16 @@ int goblin_open(struct goblin **out, const struct goblin_options *options,
         gb_error_wrap(error, "open store");
         return rc;
     }
-    return gb_store_open(out, options, io, error);
+    rc = gb_store_open(out, options, io, error);
+    if (rc >= 0 && !options->read_only) {
+        int started = gb_keeper_start(*out);
+        if (started < 0) {
+            gb_error_set(error, "open store: background threads: %s", goblin_strerror(started));
+            gb_store_abandon(*out);
+            return started;
+        }
+    }
+    return rc;
 }
 
 int goblin_close(struct goblin *store)

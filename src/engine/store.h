@@ -103,7 +103,8 @@ int gb_check_key(struct goblin_slice key);
 void gb_store_log(const struct goblin *store, enum goblin_log_level level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Opens over a given I/O backend; the tests' door. Owns: io on success and on failure. */
+/* Opens over a given I/O backend, without background threads (see keeper.h); the tests' door.
+ * Owns: io on success and on failure. */
 int gb_store_open(struct goblin **out, const struct goblin_options *options, struct gb_io *io,
                   struct goblin_error *error);
 
