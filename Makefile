@@ -6,7 +6,8 @@ export JOBS FUZZ_SECONDS
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build demo test check units asan tsan tidy fuzz format install clean need-build need-test
+.PHONY: help build demo test check units asan tsan tidy fuzz format install clean
+.PHONY: need-build need-demo need-test
 
 help: ## print this menu
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -14,8 +15,8 @@ help: ## print this menu
 build: need-build ## build goblin, goblin-bench and libgoblin into build/release
 	scripts/build release
 
-demo: build ## store, read and measure a few objects, in under a minute
-	scripts/demo build/release
+demo: need-demo build ## DATA=/usr/share as objects, measured beside RocksDB, in about a minute
+	scripts/demo build/release $(DATA)
 
 test: check units asan tsan tidy ## everything below up to tidy; what CI runs
 
@@ -48,6 +49,9 @@ clean: ## remove what was built
 
 need-build:
 	@scripts/bootstrap build
+
+need-demo:
+	@scripts/bootstrap demo
 
 need-test:
 	@scripts/bootstrap test
