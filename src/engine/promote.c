@@ -35,6 +35,11 @@ static bool win_credit(struct goblin *store, uint32_t bytes, double worth)
         if (step == GB_STEP_NOTHING || survivors >= SURVIVORS_MAX || steps >= STEPS_MAX) {
             return false;
         }
+        if (gb_arena_available(&store->arena) == 0) {
+            /* What survives takes blocks before those walked come back: not beyond the budget. */
+            gb_store_poke(store);
+            return false;
+        }
     }
     return true;
 }
