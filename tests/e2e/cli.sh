@@ -5,6 +5,7 @@ set -uo pipefail
 work=$(mktemp -d "${TMPDIR:-/var/tmp}/goblin-cli.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
+[ -x "${GOBLIN:-}" ] || { echo "GOBLIN must name the program" >&2; exit 1; }
 failures=0
 checks=0
 
