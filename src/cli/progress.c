@@ -59,7 +59,8 @@ const char *gb_progress_format(char line[GB_PROGRESS_LINE], const struct gb_prog
     char left_text[GB_UNITS_TEXT] = "?";
     (void)gb_units_format_size(total_text, sizeof(total_text), total);
     if (rate > 0) {
-        uint64_t left_s = (uint64_t)((double)(total - gb_min(done, total)) / rate);
+        /* Whole seconds, and never "0 ns". */
+        uint64_t left_s = 1 + (uint64_t)((double)(total - gb_min(done, total)) / rate);
         (void)gb_units_format_duration(left_text, sizeof(left_text), left_s * 1000000000);
     }
     (void)snprintf(line, GB_PROGRESS_LINE, "%s [%s] %3d %%  %s of %s  %s/s  ETA %s",
