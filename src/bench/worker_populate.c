@@ -5,6 +5,7 @@
 #include "bench/worker.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -106,6 +107,8 @@ static int populate_finish(struct gb_worker_state *state, const struct gb_procfs
     gb_worker_gained(state, gained);
     int closed = ops->close(state->engine);
     state->engine = NULL;
+    /* What the allocator kept of populating is no memory of replaying. */
+    malloc_trim(0);
     /* An engine's own counters end with it; what closing writes, too, is only seen by the kernel.
      */
     struct gb_procfs_io io = *before;
