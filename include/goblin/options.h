@@ -61,8 +61,8 @@ struct goblin_options {
      * Borrowed for the call. An empty or absent directory is made a store only with `create`. */
     const char *const *dirs;
     size_t dir_count;
-    const char *heads_dir; /* clean close writes resident bytes here, for a warm reopen; NULL: the
-                              first drive's directory */
+    const char *heads_dir; /* clean close also writes resident bytes here, and the next open reads
+                              them at once; NULL: heads are read back from the log */
     bool create;
     bool read_only;        /* shared lock, no background work, no writes at all */
 

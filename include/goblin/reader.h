@@ -65,7 +65,8 @@ typedef void (*goblin_done_fn)(void *arg, int result, const struct goblin_info *
 enum goblin_get_flags {
     GOBLIN_GET_META = 1u << 0,      /* hand over the user metadata with the first chunk */
     GOBLIN_GET_RESIDENT = 1u << 1,  /* what is in RAM only: never touches the device */
-    GOBLIN_GET_QUIET = 1u << 2,     /* does not count as an access (scans, backups) */
+    GOBLIN_GET_QUIET = 1u << 2,     /* counts neither as an access of the object nor as a get (scans,
+                                       backups) */
 };
 
 struct goblin_request {

@@ -62,7 +62,7 @@ struct gb_arena {
     _Atomic uint32_t allowed; /* blocks that the memory budget has room for */
     _Atomic uint32_t used;    /* blocks not free */
     _Atomic uint32_t limbo;
-    _Atomic uint32_t pinned;  /* blocks with pins */
+    _Atomic uint32_t pinned; /* blocks with pins */
     _Atomic uint64_t live_bytes;
     _Atomic uint64_t resident_bytes; /* payload bytes of live items */
 };

@@ -11,7 +11,7 @@
 #include "engine/heads.h"
 #include "engine/recover.h"
 
-#define NAME "CHECKPOINT"
+#define NAME         "CHECKPOINT"
 #define CHUNK_TARGET (256 * GB_KIB)
 
 static int path_of(const struct goblin *store, const char *suffix, char *path, size_t len)
@@ -29,7 +29,7 @@ struct output {
     uint64_t salt;
     uint64_t number; /* of the next chunk */
     enum gb_chunk_kind kind;
-    uint64_t count; /* elements in the chunk that gathers */
+    uint64_t count;        /* elements in the chunk that gathers */
     unsigned char *buffer; /* chunk header, then body */
     size_t len;            /* of the body */
     size_t capacity;
@@ -188,7 +188,8 @@ static int write_locked(struct goblin *store, bool clean)
     if (rc == 0 && getrandom(&output.salt, sizeof(output.salt), 0) != sizeof(output.salt)) {
         rc = -EIO;
     }
-    bool heads = rc == 0 && clean && gb_heads_write(store, output.salt) == 0;
+    bool heads =
+        rc == 0 && clean && store->heads_dir != NULL && gb_heads_write(store, output.salt) == 0;
     const struct gb_io_ops *ops = store->io->ops;
     if (rc == 0) {
         rc = ops->file_open(store->io, path_new, GB_OPEN_CREATE, &output.file);
@@ -380,16 +381,15 @@ int gb_checkpoint_load(struct goblin *store, bool *covered)
     if (rc == 0) {
         rc = gb_checkpoint_head_decode(&input.head, block);
     }
-    if (rc == 0 && memcmp(input.head.store_id, store->segments.store_id,
-                          sizeof(input.head.store_id)) != 0) {
+    if (rc == 0 &&
+        memcmp(input.head.store_id, store->segments.store_id, sizeof(input.head.store_id)) != 0) {
         rc = GOBLIN_EIDENTITY;
     }
     /* Verified whole before any of it counts. */
     rc = rc == 0 ? pass(&input, false) : rc;
     rc = rc == 0 ? pass(&input, true) : rc;
     if (rc == 0) {
-        atomic_store(&store->sequence,
-                     gb_max(atomic_load(&store->sequence), input.head.sequence));
+        atomic_store(&store->sequence, gb_max(atomic_load(&store->sequence), input.head.sequence));
         store->heads_salt = input.head.heads ? input.head.salt : 0;
     }
     (void)ops->file_advise_away(input.file);

@@ -9,7 +9,7 @@
 #include "base/bits.h"
 #include "engine/lane.h"
 
-#define MEMORY_LEAST (8 * GB_MIB)
+#define MEMORY_LEAST   (8 * GB_MIB)
 #define SEGMENTS_LEAST 8u
 
 void gb_error_set(struct goblin_error *error, const char *format, ...)
@@ -134,8 +134,8 @@ int goblin_options_check(const struct goblin_options *options, struct goblin_err
         return GOBLIN_EOPTION;
     }
     if (options->size_bytes != 0 && options->segment_bytes != 0 &&
-        gb_config_slots(options->size_bytes, options->segment_bytes,
-                        (unsigned)options->dir_count) < SEGMENTS_LEAST) {
+        gb_config_slots(options->size_bytes, options->segment_bytes, (unsigned)options->dir_count) <
+            SEGMENTS_LEAST) {
         gb_error_set(error, "size_bytes: each drive needs room for at least %u segments",
                      SEGMENTS_LEAST);
         return GOBLIN_EOPTION;

@@ -97,8 +97,73 @@ static int make_dirs(struct gb_io *io, const char *dir)
     return rc == -EEXIST ? 0 : rc;
 }
 
-/* Opens and locks the identity file. 1: it holds an identity; 0: the directory is free for a new
- * store. */
+/* The names of the directory and of those above it, durably. Those that may not be read were not
+ * made here. */
+static int sync_parents(struct gb_io *io, const char *dir)
+{
+    char path[PATH_MAX];
+    int n = snprintf(path, sizeof(path), "%s", dir);
+    if (n < 0 || (size_t)n >= sizeof(path)) {
+        return -ENAMETOOLONG;
+    }
+    for (;;) {
+        char *slash = strrchr(path, '/');
+        const char *parent = slash == NULL ? "." : slash == path ? "/" : path;
+        if (slash != NULL) {
+            *slash = '\0';
+        }
+        int rc = io->ops->sync_dir(io, parent);
+        if (rc < 0 && rc != -EACCES && rc != -EPERM && rc != -EROFS && rc != -EINVAL) {
+            return rc;
+        }
+        if (slash == NULL || slash == path) {
+            return 0;
+        }
+    }
+}
+
+/* What a crash may leave of the first identity: some of its sectors. */
+static bool is_unfinished(const unsigned char *blocks, int64_t len)
+{
+    static const unsigned char zeros[GB_BLOCK];
+    return len <= 2 * GB_BLOCK &&
+           (memcmp(blocks, GB_IDENTITY_MAGIC, 8) == 0 || memcmp(blocks, zeros, 512) == 0) &&
+           memcmp(blocks + 512, zeros, GB_BLOCK - 512 - sizeof(uint64_t)) == 0 &&
+           memcmp(blocks + GB_BLOCK, zeros, GB_BLOCK) == 0;
+}
+
+enum claim { CLAIM_EMPTY, CLAIM_BARE, CLAIM_STORE };
+
+/* The newer of two identities: CLAIM_BARE if there is one, CLAIM_EMPTY, or what is wrong. */
+static int read_identity(struct gb_drive *drive, bool may_make)
+{
+    unsigned char blocks[2 * GB_BLOCK] = {0};
+    struct gb_file *file = drive->identity_file;
+    int64_t n = file->io->ops->file_read(file, blocks, sizeof(blocks), 0);
+    if (n < 0) {
+        return (int)n;
+    }
+    int answers[2];
+    bool found = false;
+    for (unsigned i = 0; i < 2; i++) {
+        struct gb_identity identity;
+        answers[i] = gb_identity_decode(&identity, blocks + (size_t)i * GB_BLOCK);
+        if (answers[i] == 0 && (!found || identity.epoch > drive->identity.epoch)) {
+            drive->identity = identity;
+            found = true;
+        }
+    }
+    if (answers[0] == GOBLIN_EFORMAT || answers[1] == GOBLIN_EFORMAT) {
+        return GOBLIN_EFORMAT;
+    }
+    if (found) {
+        return CLAIM_BARE;
+    }
+    return may_make && is_unfinished(blocks, n) ? CLAIM_EMPTY : answers[0];
+}
+
+/* Opens and locks the identity file. CLAIM_EMPTY: the directory is free for a new store; BARE: it
+ * holds an identity and nothing else. */
 static int claim(struct gb_drive *drive, struct gb_io *io, const struct goblin_options *options)
 {
     char path[PATH_MAX];
@@ -126,27 +191,18 @@ static int claim(struct gb_drive *drive, struct gb_io *io, const struct goblin_o
     if (rc < 0) {
         return rc == -EWOULDBLOCK ? -EBUSY : rc;
     }
-    unsigned char block[GB_BLOCK];
-    int64_t n = io->ops->file_read(drive->identity_file, block, sizeof(block), 0);
-    if (n < 0) {
-        return (int)n;
-    }
-    if (n == 0 && may_make) {
-        return 0;
-    }
-    if (n < GB_BLOCK) {
-        return GOBLIN_ENOTSTORE;
-    }
-    rc = gb_identity_decode(&drive->identity, block);
-    return rc < 0 ? rc : 1;
+    rc = read_identity(drive, may_make);
+    return rc == CLAIM_BARE && strangers > 0 ? CLAIM_STORE : rc;
 }
 
+/* Into the block that does not hold the identity before it. */
 static int write_identity(struct gb_drive *drive)
 {
     unsigned char block[GB_BLOCK];
     struct gb_io *io = drive->identity_file->io;
     gb_identity_encode(&drive->identity, block);
-    int64_t n = io->ops->file_write(drive->identity_file, block, sizeof(block), 0);
+    int64_t n = io->ops->file_write(drive->identity_file, block, sizeof(block),
+                                    drive->identity.epoch % 2 * GB_BLOCK);
     int rc = n < 0 ? (int)n : io->ops->file_sync(drive->identity_file);
     return rc < 0 ? rc : io->ops->sync_dir(io, drive->dir);
 }
@@ -221,7 +277,8 @@ static int make_identities(struct gb_drive *drives, unsigned count,
         drives[i].identity = identity;
         drives[i].identity.drive = i;
         drives[i].identity.first_slot = i * identity.slot_count;
-        int rc = write_identity(&drives[i]);
+        int rc = sync_parents(drives[i].identity_file->io, drives[i].dir);
+        rc = rc == 0 ? write_identity(&drives[i]) : rc;
         if (rc < 0) {
             return rc;
         }
@@ -229,11 +286,16 @@ static int make_identities(struct gb_drive *drives, unsigned count,
     return 0;
 }
 
-/* Whether the drives are those of one store, in order, and of one epoch. */
+/* Whether the drives are those of one store, in order, and of one epoch: see
+ * gb_drives_enter_epoch. */
 static int check_identities(const struct gb_drive *drives, unsigned count,
                             struct goblin_error *error)
 {
     const struct gb_identity *first = &drives[0].identity;
+    uint64_t newest = 0;
+    for (unsigned i = 0; i < count; i++) {
+        newest = gb_max(newest, drives[i].identity.epoch);
+    }
     for (unsigned i = 0; i < count; i++) {
         const struct gb_identity *identity = &drives[i].identity;
         if (memcmp(identity->store_id, first->store_id, sizeof(first->store_id)) != 0 ||
@@ -243,10 +305,10 @@ static int check_identities(const struct gb_drive *drives, unsigned count,
                          drives[i].dir, identity->drive + 1, identity->drive_count, i + 1, count);
             return GOBLIN_EIDENTITY;
         }
-        if (identity->epoch != first->epoch) {
+        if (identity->epoch + 1 < newest) {
             gb_error_set(error, "%s: it missed an opening of its store (epoch %llu, not %llu)",
                          drives[i].dir, (unsigned long long)identity->epoch,
-                         (unsigned long long)first->epoch);
+                         (unsigned long long)newest);
             return GOBLIN_EIDENTITY;
         }
     }
@@ -257,6 +319,7 @@ static int open_all(struct gb_drive *drives, unsigned count, struct gb_io *io,
                     const struct goblin_options *options, struct goblin_error *error)
 {
     unsigned made = 0;
+    bool opened = false; /* the store was, before */
     for (unsigned i = 0; i < count; i++) {
         drives[i].dir = strdup(options->dirs[i]);
         int rc = drives[i].dir == NULL ? -ENOMEM : claim(&drives[i], io, options);
@@ -264,8 +327,11 @@ static int open_all(struct gb_drive *drives, unsigned count, struct gb_io *io,
             explain(error, options->dirs[i], rc);
             return rc;
         }
-        made += rc == 1;
+        made += rc != CLAIM_EMPTY;
+        opened |= rc == CLAIM_STORE || (rc == CLAIM_BARE && drives[i].identity.epoch > 0);
     }
+    /* What a crash left of making it is made anew. */
+    made = options->create && !opened ? 0 : made;
     if (made != 0 && made != count) {
         gb_error_set(error, "%u of the %u directories are drives of a store and the others empty",
                      made, count);
@@ -312,15 +378,26 @@ void gb_drives_close(struct gb_drive *drives, unsigned count)
     free(drives);
 }
 
-int gb_drives_enter_epoch(struct gb_drive *drives, unsigned count, uint64_t epoch,
-                          struct goblin_error *error)
+int gb_drives_enter_epoch(struct gb_drive *drives, unsigned count, struct goblin_error *error)
 {
+    uint64_t least = UINT64_MAX;
+    uint64_t most = 0;
     for (unsigned i = 0; i < count; i++) {
-        drives[i].identity.epoch = epoch;
-        int rc = write_identity(&drives[i]);
-        if (rc < 0) {
-            gb_error_set(error, "%s: %s", drives[i].dir, goblin_strerror(rc));
-            return rc;
+        least = gb_min(least, drives[i].identity.epoch);
+        most = gb_max(most, drives[i].identity.epoch);
+    }
+    uint64_t last = count == 1 ? most + 1 : gb_align_down(most, 2) + 2;
+    for (uint64_t epoch = least + 1; epoch <= last; epoch++) {
+        for (unsigned i = 0; i < count; i++) {
+            if (drives[i].identity.epoch >= epoch) {
+                continue;
+            }
+            drives[i].identity.epoch = epoch;
+            int rc = write_identity(&drives[i]);
+            if (rc < 0) {
+                gb_error_set(error, "%s: %s", drives[i].dir, goblin_strerror(rc));
+                return rc;
+            }
         }
     }
     return 0;

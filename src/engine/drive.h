@@ -18,8 +18,9 @@ int gb_drives_open(struct gb_drive **drives, unsigned *count, struct gb_io *io,
                    const struct goblin_options *options, struct goblin_error *error);
 void gb_drives_close(struct gb_drive *drives, unsigned count);
 
-/* Notes the new epoch on every drive. */
-int gb_drives_enter_epoch(struct gb_drive *drives, unsigned count, uint64_t epoch,
-                          struct goblin_error *error);
+/* Notes a new epoch on every drive. One drive: the next number. Several go from an even one to the
+ * next even one, all of them passing the odd one between together, so that drives which are one
+ * apart have met a crash here, and one that is further behind missed an opening. */
+int gb_drives_enter_epoch(struct gb_drive *drives, unsigned count, struct goblin_error *error);
 
 #endif

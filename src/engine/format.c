@@ -11,9 +11,8 @@
 #include "base/bits.h"
 #include "engine/format_seal.h"
 
-#define IDENTITY_MAGIC "GOBLINID"
-#define HEADER_MAGIC   "GOBLINSH"
-#define FOOTER_MAGIC   "GOBLINSF"
+#define HEADER_MAGIC "GOBLINSH"
+#define FOOTER_MAGIC "GOBLINSF"
 
 /* docs/format.md draws these. */
 enum identity_at {
@@ -123,7 +122,7 @@ static bool identity_valid(const struct gb_identity *identity)
 void gb_identity_encode(const struct gb_identity *identity, unsigned char *block)
 {
     GB_ASSERT(identity_valid(identity));
-    gb_format_seal_begin(block, IDENTITY_MAGIC, identity->version);
+    gb_format_seal_begin(block, GB_IDENTITY_MAGIC, identity->version);
     gb_store_le32(block + IDENTITY_DRIVE, identity->drive);
     memcpy(block + IDENTITY_STORE_ID, identity->store_id, sizeof(identity->store_id));
     gb_store_le32(block + IDENTITY_DRIVE_COUNT, identity->drive_count);
@@ -140,7 +139,7 @@ void gb_identity_encode(const struct gb_identity *identity, unsigned char *block
 
 int gb_identity_decode(struct gb_identity *identity, const unsigned char *block)
 {
-    int rc = gb_format_seal_check(block, IDENTITY_MAGIC, 0);
+    int rc = gb_format_seal_check(block, GB_IDENTITY_MAGIC, 0);
     if (rc != 0) {
         return rc;
     }

@@ -30,14 +30,14 @@
 #include <stdint.h>
 
 #define GB_FORMAT_VERSION 1u
-#define GB_BLOCK 4096u            /* identity, headers, footers, flush padding, write alignment */
-#define GB_UNIT (16u * 1024u)     /* payload bytes per checksum */
-#define GB_PACKED_MAX (16u * 1024u)
-#define GB_SUM_SIZE 8u
-#define GB_RECORD_HEADER 80u
+#define GB_BLOCK          4096u /* identity, headers, footers, flush padding, write alignment */
+#define GB_UNIT           (16u * 1024u) /* payload bytes per checksum */
+#define GB_PACKED_MAX     (16u * 1024u)
+#define GB_SUM_SIZE       8u
+#define GB_RECORD_HEADER  80u
 #define GB_SEGMENT_HEADER GB_BLOCK
 #define GB_SEGMENT_FOOTER GB_BLOCK
-#define GB_PIECES_MAX 960u        /* summary pieces a footer can name */
+#define GB_PIECES_MAX     960u /* summary pieces a footer can name */
 
 /* ---- places ----------------------------------------------------------------------------------- */
 
@@ -45,7 +45,7 @@
  * 0 is no place: slot 0's header lies there. */
 #define GB_PLACE_OFFSET_BITS 40
 #define GB_PLACE_OFFSET_MASK ((UINT64_C(1) << GB_PLACE_OFFSET_BITS) - 1)
-#define GB_SLOTS_MAX (1u << 24)
+#define GB_SLOTS_MAX         (1u << 24)
 
 static inline uint64_t gb_place(uint32_t slot, uint64_t offset)
 {
@@ -62,20 +62,22 @@ static inline uint64_t gb_place_offset(uint64_t place)
     return place & GB_PLACE_OFFSET_MASK;
 }
 
-/* ---- identity: the file GOBLIN in each drive's directory, one block -------------------------- */
+/* ---- identity: the file GOBLIN in each drive's directory, two blocks in turn ------------------ */
+
+#define GB_IDENTITY_MAGIC "GOBLINID"
 
 struct gb_identity {
     uint32_t version;
     unsigned char store_id[16];
-    uint32_t drive;       /* this directory's place among the drives */
+    uint32_t drive; /* this directory's place among the drives */
     uint32_t drive_count;
-    uint32_t first_slot;  /* slots of this drive: [first_slot, first_slot + slot_count) */
+    uint32_t first_slot; /* slots of this drive: [first_slot, first_slot + slot_count) */
     uint32_t slot_count;
     uint32_t lanes;
-    uint32_t mode;        /* enum goblin_mode */
+    uint32_t mode; /* enum goblin_mode */
     uint64_t segment_bytes;
-    uint64_t size_bytes;  /* of the whole store */
-    uint64_t epoch;       /* rises at every open that may write; drives must agree */
+    uint64_t size_bytes; /* of the whole store */
+    uint64_t epoch;      /* rises at every open that may write; drives must agree */
     int64_t created_ms;
 };
 
@@ -135,7 +137,7 @@ struct gb_record {
     uint32_t extent_count; /* PUT: the inline payload is a list of this many struct gb_extent */
     uint64_t sequence;
     uint64_t version;
-    uint64_t size;         /* PUT: the object's payload; EXTENT: room; SUMMARY: bytes of entries */
+    uint64_t size; /* PUT: the object's payload; EXTENT: room; SUMMARY: bytes of entries */
     int64_t expires_ms;
     uint64_t link;            /* PUT: place of the payload when it lies elsewhere in one piece, else
                                  0; META: the sequence amended; EXTENT: the stream's number */
@@ -146,7 +148,7 @@ struct gb_layout {
     uint64_t payload_offset;
     uint64_t payload_len; /* bytes that lie in this record */
     uint64_t table_offset;
-    uint64_t end;         /* of the record, 8-aligned */
+    uint64_t end; /* of the record, 8-aligned */
 };
 
 /* Bytes of payload that lie in the record itself. */
@@ -228,12 +230,12 @@ int gb_entry_decode(struct gb_entry *entry, const unsigned char *in, size_t len)
  * then the objects. It counts only if the last chunk is the end chunk and every sum holds. */
 struct gb_checkpoint_head {
     unsigned char store_id[16];
-    uint64_t sequence;    /* every record up to it is covered by entries or lies in a segment that
+    uint64_t sequence; /* every record up to it is covered by entries or lies in a segment that
                              the checkpoint does not name */
-    uint64_t salt;        /* seeds the chunks' sums */
+    uint64_t salt;     /* seeds the chunks' sums */
     uint64_t epoch;
-    bool clean;           /* written by close: nothing came after it */
-    bool heads;           /* a file of resident bytes goes with it */
+    bool clean; /* written by close: nothing came after it */
+    bool heads; /* a file of resident bytes goes with it */
 };
 
 void gb_checkpoint_head_encode(const struct gb_checkpoint_head *head, unsigned char *block);

@@ -106,8 +106,9 @@ void gb_get_end(struct gb_get *get, int result)
     if (get->promotion.place != 0) {
         gb_residency_drop(reader->store, &get->promotion);
     }
-    gb_tally_add(&reader->tally, GB_COUNT_hits, result == GOBLIN_OK);
-    gb_tally_add(&reader->tally, GB_COUNT_misses, result == GOBLIN_MISS);
+    bool counts = (request->flags & GOBLIN_GET_QUIET) == 0;
+    gb_tally_add(&reader->tally, GB_COUNT_hits, counts && result == GOBLIN_OK);
+    gb_tally_add(&reader->tally, GB_COUNT_misses, counts && result == GOBLIN_MISS);
     if (get->answer != NULL) {
         *get->answer = result;
     }
@@ -371,8 +372,7 @@ static int look_up(struct gb_get *get, const struct goblin_request *request, uin
         get->resident = gb_item_resident(item);
         set_range(get, request);
         if ((request->flags & GOBLIN_GET_QUIET) == 0) {
-            uint32_t epoch =
-                atomic_load_explicit(&store->residency.epoch, memory_order_relaxed);
+            uint32_t epoch = atomic_load_explicit(&store->residency.epoch, memory_order_relaxed);
             get->accesses = gb_heat_touch((struct gb_item *)(uintptr_t)item, epoch);
         }
         rc = take_item(get, item, request);
@@ -434,8 +434,7 @@ static void admit(struct gb_get *get, const struct goblin_request *request)
     bool all = request->offset == 0 && get->end == get->size;
     if (all && get->request != NULL && get->pinned != 0 &&
         (request->flags & GOBLIN_GET_QUIET) == 0) {
-        (void)gb_residency_admit(get->reader->store, get->item, get->accesses,
-                                 &get->promotion);
+        (void)gb_residency_admit(get->reader->store, get->item, get->accesses, &get->promotion);
     }
 }
 
@@ -500,7 +499,7 @@ int gb_get_start(struct goblin_reader *reader, struct goblin_request *request, i
 {
     uint64_t hash = gb_index_hash(request->key.data, request->key.len);
     struct gb_get *get = take_get(reader, request, answer);
-    gb_tally_add(&reader->tally, GB_COUNT_gets, 1);
+    gb_tally_add(&reader->tally, GB_COUNT_gets, (request->flags & GOBLIN_GET_QUIET) == 0);
     tick(reader);
     int rc = look_up(get, request, hash);
     if (rc == 1) {

@@ -15,14 +15,13 @@
 #include "base/assert.h"
 #include "engine/heads_codec.h"
 
-#define NAME "HEADS"
-#define WINDOW ((size_t)GB_MIB)
+#define NAME      "HEADS"
+#define WINDOW    ((size_t)GB_MIB)
 #define HOT_COUNT 4u /* accesses that make an object go in the first pass */
 
-static int path_of(const struct goblin *store, const char *suffix, char *path, size_t len)
+static int path_of(const struct goblin *store, char *path, size_t len)
 {
-    const char *dir = store->heads_dir != NULL ? store->heads_dir : store->drives[0].dir;
-    int n = snprintf(path, len, "%s/" NAME "%s", dir, suffix);
+    int n = snprintf(path, len, "%s/" NAME, store->heads_dir);
     return n > 0 && (size_t)n < len ? 0 : -ENAMETOOLONG;
 }
 
@@ -61,7 +60,8 @@ static int write_window(struct stream *stream)
 {
     size_t len = gb_align_up(stream->len, GB_BLOCK);
     memset(stream->window + stream->len, 0, len - stream->len);
-    int64_t n = stream->file->io->ops->file_write(stream->file, stream->window, len, stream->offset);
+    int64_t n =
+        stream->file->io->ops->file_write(stream->file, stream->window, len, stream->offset);
     stream->offset += len;
     stream->len = 0;
     return n < 0 ? (int)n : 0;
@@ -177,7 +177,7 @@ int gb_heads_write(struct goblin *store, uint64_t salt)
     char path[4096];
     const struct gb_io_ops *ops = store->io->ops;
     struct dump dump = {.store = store, .salt = salt};
-    int rc = path_of(store, "", path, sizeof(path));
+    int rc = path_of(store, path, sizeof(path));
     if (rc == 0) {
         rc = stream_init(&dump.stream);
     }
@@ -263,7 +263,7 @@ int gb_heads_load(struct goblin *store, uint64_t salt)
 {
     char path[4096];
     struct stream stream = {.file = NULL};
-    int rc = path_of(store, "", path, sizeof(path));
+    int rc = path_of(store, path, sizeof(path));
     if (rc == 0) {
         rc = stream_init(&stream);
     }

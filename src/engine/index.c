@@ -22,7 +22,7 @@
 int gb_index_create(struct gb_index **out, const unsigned char *arena, uint64_t max_bytes)
 {
     uint64_t max_buckets = max_bytes / sizeof(struct gb_bucket);
-    if (max_buckets < 2 * GB_INDEX_FIRST_BUCKETS || max_bytes > SIZE_MAX / 2) {
+    if (max_buckets < 2 * (uint64_t)GB_INDEX_FIRST_BUCKETS || max_bytes > SIZE_MAX / 2) {
         return -EINVAL;
     }
     struct gb_index *index = aligned_alloc(alignof(struct gb_index), sizeof(*index));

@@ -28,7 +28,8 @@ struct gb_item {
     _Atomic uint64_t sequence;    /* of the record that recovery would take */
     uint64_t version;             /* what users see */
     uint64_t size_key;            /* payload bytes: 44 bits; key length - 1: 12; form: 8 */
-    _Atomic uint64_t expiry_meta; /* expiry in ms since 1970: 44 bits; meta length: 13; 7 spare */
+    _Atomic uint64_t expiry_meta; /* expiry in ms since 1970: 44 bits; meta length: 13; percent of
+                                     the payload that was resident before the last close: 7 */
     uint32_t flags;               /* the user's */
     uint16_t resident_low;        /* resident payload bytes, 24 bits */
     uint8_t resident_high;
@@ -38,8 +39,8 @@ struct gb_item {
 
 _Static_assert(sizeof(struct gb_item) == 48, "an item header is 48 bytes");
 
-#define GB_SIZE_BITS 44
-#define GB_SIZE_MASK ((UINT64_C(1) << GB_SIZE_BITS) - 1)
+#define GB_SIZE_BITS    44
+#define GB_SIZE_MASK    ((UINT64_C(1) << GB_SIZE_BITS) - 1)
 #define GB_RESIDENT_MAX ((UINT32_C(1) << 24) - 1)
 
 enum gb_form {
@@ -92,6 +93,19 @@ static inline void gb_item_set_resident(struct gb_item *item, uint32_t bytes)
 {
     item->resident_low = (uint16_t)bytes;
     item->resident_high = (uint8_t)(bytes >> 16);
+}
+
+/* How much was resident when the store was closed, for an item that open made bare. */
+static inline uint64_t gb_item_pack_warm(uint64_t expiry_meta, uint64_t resident, uint64_t size)
+{
+    uint64_t percent = size == 0 ? 0 : (100 * resident + size - 1) / size;
+    return expiry_meta | percent << (GB_SIZE_BITS + 13);
+}
+
+static inline uint64_t gb_warm_of(uint64_t expiry_meta, uint64_t size)
+{
+    uint64_t percent = expiry_meta >> (GB_SIZE_BITS + 13);
+    return percent >= 100 ? size : gb_min(size, gb_align_up(size * percent / 100, GB_BLOCK));
 }
 
 /* Behind the key of a GB_FORM_EXTENTS item: a little-endian count (8 bytes), then the extents as

@@ -6,7 +6,8 @@
 #include "engine/store.h"
 
 /* What one bucket held, copied out so that callbacks run without its lock. */
-struct catch {
+struct catch
+{
     struct goblin *store;
     unsigned char *bytes; /* entries back to back: info, key length, key */
     size_t len;

@@ -8,7 +8,6 @@
 #include "engine/recover.h"
 
 #define ROUND_MS 50
-#define AHEAD_BLOCKS 4u /* of RAM, beyond the reserve */
 
 static int64_t now_ns(void)
 {
@@ -30,10 +29,7 @@ static void keep_lanes(struct goblin *store)
 static void keep_memory(struct goblin *store)
 {
     gb_store_rebudget(store);
-    uint32_t want = GB_RESIDENCY_RESERVE + AHEAD_BLOCKS;
-    if (gb_arena_available(&store->arena) < want) {
-        gb_residency_reclaim(store, want);
-    }
+    gb_residency_reclaim(store, gb_residency_look_ahead(store));
     gb_residency_release(store);
     gb_arena_trim(&store->arena);
 }
@@ -49,6 +45,7 @@ static void keep_disk(struct goblin *store)
         }
         if (rc <= 0) {
             atomic_fetch_add(&store->reclaim_failures, 1);
+            gb_segments_none(&store->segments);
             return;
         }
         for (unsigned i = 0; i < store->lane_count; i++) {

@@ -411,7 +411,7 @@ static int wait_for_space(struct gb_lane *lane)
     uint32_t failures = atomic_load(&store->reclaim_failures);
     int rc = -ENOSPC;
     (void)pthread_mutex_lock(&segments->lock);
-    while (store->options.mode == GOBLIN_MODE_CACHE && !atomic_load(&store->keeper_stop)) {
+    while (!atomic_load(&store->keeper_stop)) {
         if (segments->free_count > gb_lane_reserve_segments(store)) {
             rc = 0;
             break;
@@ -524,9 +524,10 @@ int gb_lane_reserve(struct gb_lane *lane, const void *key, uint16_t key_len, uin
     lane->position += head_len;
     /* A region always starts on a block boundary, as a payload too large to be packed does. */
     extent.layout.payload_offset = gb_align_up(lane->position, GB_BLOCK);
-    extent.layout.end = gb_align_up(gb_table_offset(extent.layout.payload_offset, extent.record.size) +
-                                        gb_units(extent.record.size) * GB_SUM_SIZE,
-                                    GB_BLOCK);
+    extent.layout.end =
+        gb_align_up(gb_table_offset(extent.layout.payload_offset, extent.record.size) +
+                        gb_units(extent.record.size) * GB_SUM_SIZE,
+                    GB_BLOCK);
     stamp(lane, &extent, gb_store_next_sequence(lane->store));
     rc = gb_lane_submit(lane, lane->current);
     *room = (struct gb_room){

@@ -29,9 +29,9 @@
 
 struct goblin;
 
-#define GB_LANES_MAX 16u
+#define GB_LANES_MAX       16u
 #define GB_LANE_BLOCKS_MAX 4u
-#define GB_LANE_DIRTY_MAX 8u
+#define GB_LANE_DIRTY_MAX  8u
 
 enum gb_write_state { GB_WRITE_FREE, GB_WRITE_FILLING, GB_WRITE_HELD, GB_WRITE_IN_FLIGHT };
 
@@ -71,7 +71,7 @@ struct gb_lane {
     unsigned char *summary; /* entries of the open segment since its last piece */
     uint32_t summary_len;
     uint32_t summary_count;
-    bool summary_failed; /* some record is not in it */
+    bool summary_failed;             /* some record is not in it */
     struct gb_segment_footer footer; /* of the open segment, as it grows */
     struct gb_sealing *sealing;
 
@@ -83,7 +83,8 @@ struct gb_lane {
     bool syncing;
     uint64_t synced_serial; /* blocks up to here are safe */
 
-    struct gb_segment *dirty[GB_LANE_DIRTY_MAX]; /* written to since their last sync; under `lock` */
+    struct gb_segment
+        *dirty[GB_LANE_DIRTY_MAX]; /* written to since their last sync; under `lock` */
     unsigned dirty_count;
 };
 

@@ -54,9 +54,9 @@ int gb_lane_reap(struct gb_lane *lane, int timeout_ms)
             gb_tally_add(&lane->tally, GB_COUNT_write_errors, 1);
             lane->failed_serial = block->serial;
             lane->failure = events[i].result;
-            gb_store_log(lane->store, GOBLIN_LOG_ERROR,
-                         "writing segment %u at %llu failed: %s", block->segment->slot,
-                         (unsigned long long)block->offset, goblin_strerror(events[i].result));
+            gb_store_log(lane->store, GOBLIN_LOG_ERROR, "writing segment %u at %llu failed: %s",
+                         block->segment->slot, (unsigned long long)block->offset,
+                         goblin_strerror(events[i].result));
         }
         struct gb_segment *segment = block->segment;
         block->state = GB_WRITE_FREE;
@@ -71,8 +71,7 @@ int gb_lane_flush(struct gb_lane *lane, int64_t min_age_ns)
     int rc = 0;
     gb_lane_lock(lane);
     struct gb_write_block *block = lane->current;
-    if (block != NULL && block->fill > 0 &&
-        gb_lane_now_ns() - block->since_ns >= min_age_ns) {
+    if (block != NULL && block->fill > 0 && gb_lane_now_ns() - block->since_ns >= min_age_ns) {
         rc = gb_lane_submit(lane, block);
     }
     (void)gb_lane_reap(lane, 0);
@@ -268,9 +267,8 @@ static bool copy_from_blocks(const struct gb_lane *lane, const struct gb_segment
                 continue;
             }
             uint64_t skip = offset - block->offset;
-            uint64_t there = block->state == GB_WRITE_IN_FLIGHT
-                                 ? gb_align_up(block->fill, GB_BLOCK)
-                                 : block->fill;
+            uint64_t there = block->state == GB_WRITE_IN_FLIGHT ? gb_align_up(block->fill, GB_BLOCK)
+                                                                : block->fill;
             if (skip < there) {
                 n = (uint32_t)gb_min(len, there - skip);
                 memcpy(to, block->data + skip, n);

@@ -146,8 +146,8 @@ static int build(struct goblin *store, const struct goblin_options *options,
         rc = gb_recover(store, error);
     }
     if (rc == 0 && !options->read_only) {
-        store->epoch = store->drives[0].identity.epoch + 1;
-        rc = gb_drives_enter_epoch(store->drives, store->drive_count, store->epoch, error);
+        rc = gb_drives_enter_epoch(store->drives, store->drive_count, error);
+        store->epoch = store->drives[0].identity.epoch;
     }
     return rc;
 }

@@ -6,20 +6,18 @@
 #include "engine/residency_internal.h"
 #include "engine/store.h"
 
-#define SURVIVORS_MAX 4u /* worthier items met before a candidate is refused */
-#define STEPS_MAX 256u   /* items met at all */
-#define SLACK_BLOCKS 2u  /* free blocks beyond the reserve that let a first read promote */
+#define SURVIVORS_MAX 4u   /* worthier items met before a candidate is refused */
+#define STEPS_MAX     256u /* items met at all */
 
-static bool has_room(struct goblin *store, uint32_t bytes)
+static uint32_t reserve_of(struct goblin *store)
 {
-    struct gb_residency *residency = &store->residency;
-    return gb_cursor_room(&store->arena, &residency->hot) >= bytes ||
-           gb_arena_available(&store->arena) > GB_RESIDENCY_RESERVE;
+    return atomic_load(&store->residency.ahead) + GB_RESIDENCY_RESERVE;
 }
 
+/* Memory that nobody has asked for yet: a first read may promote, without the hand. */
 static bool has_slack(struct goblin *store)
 {
-    return gb_arena_available(&store->arena) > GB_RESIDENCY_RESERVE + SLACK_BLOCKS;
+    return gb_arena_available(&store->arena) > reserve_of(store);
 }
 
 /* Moves the hand until what it freed pays for `bytes`. */
@@ -54,7 +52,7 @@ static uint64_t lay_promotion(struct goblin *store, uint32_t fixed, uint32_t *re
         *resident = (uint32_t)gb_align_down(room - fixed, GB_BLOCK);
         bytes = (uint32_t)gb_align_up(fixed + *resident, 8);
     }
-    if (bytes > room && !gb_cursor_renew(&store->arena, cursor, GB_RESIDENCY_RESERVE)) {
+    if (bytes > room && !gb_cursor_renew(&store->arena, cursor, reserve_of(store))) {
         gb_store_poke(store);
         return 0;
     }
@@ -101,9 +99,6 @@ bool gb_residency_admit(struct goblin *store, const struct gb_item *item, unsign
         gb_cursor_unlay(&residency->hot, (uint32_t)gb_align_up(fixed + resident, 8));
         promotion->place = 0;
     }
-    if (promotion->place == 0 && !has_room(store, bytes)) {
-        gb_store_poke(store);
-    }
     (void)pthread_mutex_unlock(&residency->lock);
     if (promotion->place == 0) {
         gb_tally_add_shared(&store->tally, GB_COUNT_promotions_refused, 1);
@@ -118,13 +113,12 @@ static int lay_restored(struct goblin *store, const struct gb_item *item, uint32
     struct gb_residency *residency = &store->residency;
     bool hot = resident > gb_residency_initial(store, gb_item_size(item));
     struct gb_cursor *cursor = hot ? &residency->hot : &residency->cold;
-    uint32_t bytes =
-        gb_item_footprint_for(gb_item_key_len(item), gb_item_side_len(item), resident);
+    uint32_t bytes = gb_item_footprint_for(gb_item_key_len(item), gb_item_side_len(item), resident);
     if (bytes > gb_arena_item_max(&store->arena)) {
         return 0;
     }
     if (bytes > gb_cursor_room(&store->arena, cursor) &&
-        (!has_slack(store) || !gb_cursor_renew(&store->arena, cursor, GB_RESIDENCY_RESERVE))) {
+        !gb_cursor_renew(&store->arena, cursor, reserve_of(store))) {
         return -ENOMEM;
     }
     promotion->place = gb_cursor_lay(&store->arena, cursor, bytes);
@@ -177,8 +171,8 @@ void gb_residency_finish(struct goblin *store, struct gb_promotion *promotion)
     struct gb_locked locked;
     gb_index_lock(store->index, promotion->hash, &locked);
     struct gb_item *now = gb_index_find_locked(&locked, copy->key, gb_item_key_len(copy));
-    bool same = now != NULL && atomic_load_explicit(&now->sequence, memory_order_relaxed) ==
-                                   promotion->sequence;
+    bool same = now != NULL &&
+                atomic_load_explicit(&now->sequence, memory_order_relaxed) == promotion->sequence;
     if (same && gb_item_resident(now) < promotion->resident) {
         atomic_store_explicit(&copy->expiry_meta,
                               atomic_load_explicit(&now->expiry_meta, memory_order_relaxed),

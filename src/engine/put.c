@@ -86,13 +86,13 @@ static struct gb_item *lay_item(struct goblin *store, struct gb_publication *pub
     if (*footprint > gb_arena_item_max(&store->arena)) {
         return NULL;
     }
-    if (*footprint > gb_cursor_room(&store->arena, cursor) &&
-        !gb_residency_renew(store, cursor)) {
+    if (*footprint > gb_cursor_room(&store->arena, cursor) && !gb_residency_renew(store, cursor)) {
         return NULL;
     }
     uint64_t place = gb_cursor_lay(&store->arena, cursor, *footprint);
     struct gb_item *item = gb_arena_item(&store->arena, place);
-    item->size_key = gb_item_pack_size(publication->object_size, record->key_len, publication->form);
+    item->size_key =
+        gb_item_pack_size(publication->object_size, record->key_len, publication->form);
     item->flags = record->flags;
     gb_item_set_resident(item, resident);
     unsigned char *to = item->key;

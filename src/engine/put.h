@@ -18,7 +18,7 @@ struct gb_publication {
     uint64_t object_size;          /* payload: metadata and value */
     const void *resident_parts[2]; /* where the first bytes of the payload can be copied from */
     size_t resident_len[2];
-    uint32_t resident_want;        /* at least this many, besides what residency gives */
+    uint32_t resident_want; /* at least this many, besides what residency gives */
     uint64_t relocates; /* publish only if the key still has this sequence; 0: not a relocation */
     uint64_t version;   /* out: of the object now */
     uint64_t serial;    /* out: to wait for */

@@ -6,7 +6,7 @@
  * nest, never block, and must not call gb_rcu_synchronize.
  *
  * The read side is liburcu's inlines, which its authors offer to any program: calling its functions
- * instead cost a third of all gets per second, measured. The sanitizers get the functions, because
+ * instead cost a third of all gets per second, measured. The checkers get the functions, because
  * the inlines show them only half of liburcu's bookkeeping (which in 0.13 is also misaligned).
  * ThreadSanitizer sees neither, so the one edge that everything rests on (the end of a section
  * happens before the return of a later gb_rcu_synchronize) is told to it here.
@@ -20,7 +20,7 @@
 
 #if defined(__SANITIZE_THREAD__)
 #define GB_TSAN 1
-#elif defined(__SANITIZE_ADDRESS__)
+#elif defined(__SANITIZE_ADDRESS__) || defined(__clang_analyzer__)
 #define GB_RCU_CALLS 1
 #elif defined(__has_feature)
 #if __has_feature(thread_sanitizer)

@@ -7,8 +7,8 @@
 #include "engine/reader_internal.h"
 
 #define DEFAULT_REQUESTS 64u
-#define REQUESTS_MAX 65536u
-#define EVENTS_AT_ONCE 32u
+#define REQUESTS_MAX     65536u
+#define EVENTS_AT_ONCE   32u
 
 /* ---- life ------------------------------------------------------------------------------------------------ */
 

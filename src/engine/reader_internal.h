@@ -12,16 +12,16 @@
 
 #include "engine/store.h"
 
-#define GB_SMALL_MAX 2048u   /* resident payloads up to this are copied rather than pinned */
+#define GB_SMALL_MAX    2048u /* resident payloads up to this are copied rather than pinned */
 #define GB_WINDOW_BYTES 8192u /* checksums read at once */
-#define GB_DEPTH_MAX 64u
+#define GB_DEPTH_MAX    64u
 
 struct gb_get;
 
 /* Sums of units [first, first + count) of one extent. */
 struct gb_window {
     struct gb_get *get;
-    unsigned char *data;   /* aligned; NULL until first used */
+    unsigned char *data;       /* aligned; NULL until first used */
     const unsigned char *sums; /* of unit `first` */
     uint32_t extent;
     uint32_t refs; /* pieces that will be verified by it */
@@ -64,7 +64,7 @@ struct gb_get {
     struct gb_item *clone;      /* heap copy of header, key, extents when pinning was refused */
     uint64_t place;             /* consistent with sequence */
     uint64_t sequence;
-    uint64_t size;              /* payload */
+    uint64_t size; /* payload */
     uint32_t resident;
     uint32_t meta_len;
     uint32_t extent_count; /* 1 for a direct object */

@@ -58,11 +58,11 @@ static enum verdict judge(struct reclaim *reclaim, const struct gb_entry *entry)
     gb_index_lock(store->index, gb_index_hash(entry->key, record->key_len), &locked);
     const struct gb_item *item = gb_index_find_locked(&locked, entry->key, record->key_len);
     bool extents = item != NULL && gb_item_form(item) == GB_FORM_EXTENTS;
-    bool mine = item != NULL && (record->type == GB_RECORD_EXTENT
-                                     ? extents && touches(item, reclaim->segment->slot)
-                                     : atomic_load_explicit(&item->sequence,
-                                                            memory_order_relaxed) ==
-                                           record->sequence);
+    bool mine =
+        item != NULL &&
+        (record->type == GB_RECORD_EXTENT
+             ? extents && touches(item, reclaim->segment->slot)
+             : atomic_load_explicit(&item->sequence, memory_order_relaxed) == record->sequence);
     if (mine) {
         uint32_t epoch = atomic_load_explicit(&store->residency.epoch, memory_order_relaxed);
         uint8_t heat = atomic_load_explicit(&item->heat, memory_order_relaxed);
@@ -75,8 +75,8 @@ static enum verdict judge(struct reclaim *reclaim, const struct gb_entry *entry)
         } else {
             verdict = DROPPED;
             gb_store_forget_locked(store, &locked, item);
-            gb_tally_add_shared(&store->tally,
-                                expired ? GB_COUNT_left_expired : GB_COUNT_left_disk, 1);
+            gb_tally_add_shared(&store->tally, expired ? GB_COUNT_left_expired : GB_COUNT_left_disk,
+                                1);
         }
     }
     gb_index_unlock(&locked);
@@ -138,11 +138,11 @@ static int move_amendment(struct reclaim *reclaim, const struct gb_entry *entry)
         struct gb_locked locked;
         gb_index_lock(store->index, hash, &locked);
         const struct gb_item *item = gb_index_find_locked(&locked, entry->key, record->key_len);
-        bool counts = record->type == GB_RECORD_DELETE
-                          ? item == NULL
-                          : item != NULL && atomic_load_explicit(&item->sequence,
-                                                                 memory_order_relaxed) ==
-                                                record->link;
+        bool counts =
+            record->type == GB_RECORD_DELETE
+                ? item == NULL
+                : item != NULL &&
+                      atomic_load_explicit(&item->sequence, memory_order_relaxed) == record->link;
         uint64_t sequence = counts ? gb_store_next_sequence(store) : 0;
         gb_index_unlock(&locked);
         if (counts) {

@@ -31,8 +31,7 @@ static struct gb_item *lay_bare(struct goblin *store, const struct gb_entry *ent
 {
     const struct gb_record *record = &entry->record;
     struct gb_cursor *cursor = &store->lanes[0].cursor;
-    uint32_t side =
-        extents != NULL ? GB_EXTENTS_HEADER + record->extent_count * GB_EXTENT_SIZE : 0;
+    uint32_t side = extents != NULL ? GB_EXTENTS_HEADER + record->extent_count * GB_EXTENT_SIZE : 0;
     uint32_t bytes = gb_item_footprint_for(record->key_len, side, 0);
     if (bytes > gb_arena_item_max(&store->arena) ||
         (bytes > gb_cursor_room(&store->arena, cursor) && !gb_residency_renew(store, cursor))) {
@@ -45,7 +44,8 @@ static struct gb_item *lay_bare(struct goblin *store, const struct gb_entry *ent
     item->version = record->version;
     item->size_key = gb_item_pack_size(record->size, record->key_len,
                                        extents != NULL ? GB_FORM_EXTENTS : GB_FORM_DIRECT);
-    atomic_init(&item->expiry_meta, gb_item_pack_expiry(record->expires_ms, record->meta_len));
+    uint64_t expiry = gb_item_pack_expiry(record->expires_ms, record->meta_len);
+    atomic_init(&item->expiry_meta, gb_item_pack_warm(expiry, entry->resident, record->size));
     item->flags = record->flags;
     gb_item_set_resident(item, 0);
     atomic_init(&item->heat, entry->heat);
@@ -153,8 +153,8 @@ static int replay_put(struct replay *replay, const struct gb_entry *entry)
     if (list == NULL) {
         return -ENOMEM;
     }
-    int rc = read_payload(replay->store, replay->segment, layout.payload_offset,
-                          layout.payload_len, list);
+    int rc = read_payload(replay->store, replay->segment, layout.payload_offset, layout.payload_len,
+                          list);
     if (rc == 0 && !replay->sealed) {
         rc = verify_extents(replay->store, list, entry->record.extent_count);
     }
@@ -304,8 +304,10 @@ static int read_headers(struct goblin *store)
         struct gb_segment *segment = &store->segments.table[i];
         int read = read_header(store, segment, block);
         if (read < 0) {
-            gb_store_log(store, GOBLIN_LOG_ERROR, "segment %u cannot be read (%s): its objects are "
-                         "lost", i, goblin_strerror(read));
+            gb_store_log(store, GOBLIN_LOG_ERROR,
+                         "segment %u cannot be read (%s): its objects are "
+                         "lost",
+                         i, goblin_strerror(read));
             segment->status = GB_SEGMENT_LOST;
             store->segments.free_count--;
         }

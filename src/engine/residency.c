@@ -14,14 +14,16 @@
 #define READ_NS 55000.0
 #define BYTE_NS 0.4
 
-#define FLOOR_BONUS 4.0    /* a floor's byte hides latency as well as saving device time */
-#define GREEDY_LIVE 0.6    /* blocks with less of themselves alive are walked first */
+#define FLOOR_BONUS   4.0 /* a floor's byte hides latency as well as saving device time */
+#define GREEDY_LIVE   0.6 /* blocks with less of themselves alive are walked first */
+#define AHEAD_MAX     8u  /* blocks kept available for puts at the most */
 #define THRESHOLD_MIN 1e-6
 #define THRESHOLD_MAX 1e9
 
 void gb_residency_init(struct gb_residency *residency)
 {
-    *residency = (struct gb_residency){.block = GB_NO_BLOCK, .threshold = THRESHOLD_MIN};
+    *residency =
+        (struct gb_residency){.block = GB_NO_BLOCK, .threshold = THRESHOLD_MIN, .ahead = 1};
     gb_cursor_init(&residency->hot, GB_BLOCK_HOT);
     gb_cursor_init(&residency->cold, GB_BLOCK_COLD);
     (void)pthread_mutex_init(&residency->lock, NULL);
@@ -54,9 +56,9 @@ double gb_residency_worth(unsigned count, uint64_t size, uint64_t from, uint64_t
 void gb_residency_tick(struct goblin *store, uint64_t requests)
 {
     struct gb_residency *residency = &store->residency;
-    uint64_t now = atomic_fetch_add_explicit(&residency->epoch_requests, requests,
-                                             memory_order_relaxed) +
-                   requests;
+    uint64_t now =
+        atomic_fetch_add_explicit(&residency->epoch_requests, requests, memory_order_relaxed) +
+        requests;
     uint64_t period = gb_max(1024, 4 * gb_index_count(store->index));
     if (now >= period && atomic_compare_exchange_strong(&residency->epoch_requests, &now, 0)) {
         atomic_fetch_add_explicit(&residency->epoch, 1, memory_order_relaxed);
@@ -83,8 +85,8 @@ static uint32_t choose_block(struct goblin *store)
         if (block->state != GB_BLOCK_SEALED || atomic_load(&block->fillers) > 0) {
             continue;
         }
-        double live = (double)atomic_load_explicit(&block->live, memory_order_relaxed) /
-                      arena->block_bytes;
+        double live =
+            (double)atomic_load_explicit(&block->live, memory_order_relaxed) / arena->block_bytes;
         if (live < least_live) {
             least_live = live;
             emptiest = i;
@@ -232,8 +234,7 @@ enum gb_step gb_residency_step(struct goblin *store, double threshold, bool mand
         end_walk(store);
         return GB_STEP_BLOCK;
     }
-    uint64_t place =
-        ((uint64_t)residency->block << store->arena.block_shift) + residency->offset;
+    uint64_t place = ((uint64_t)residency->block << store->arena.block_shift) + residency->offset;
     struct gb_item *item = gb_arena_item(&store->arena, place);
     uint32_t bytes = gb_item_footprint(item);
     uint32_t resident = gb_item_resident(item);
@@ -265,8 +266,8 @@ static void adjust_threshold(struct goblin *store)
     struct gb_residency *residency = &store->residency;
     double kept = (double)residency->walked_kept / store->arena.block_bytes;
     if (kept > 0.75) {
-        residency->threshold = residency->threshold * 2 < THRESHOLD_MAX ? residency->threshold * 2
-                                                                        : THRESHOLD_MAX;
+        residency->threshold =
+            residency->threshold * 2 < THRESHOLD_MAX ? residency->threshold * 2 : THRESHOLD_MAX;
     } else if (kept < 0.5 && residency->threshold > THRESHOLD_MIN) {
         residency->threshold *= 0.8;
     }
@@ -310,7 +311,7 @@ void gb_residency_reclaim(struct goblin *store, uint32_t blocks)
         if (!walked) {
             return;
         }
-        if (gb_arena_available(&store->arena) <= GB_RESIDENCY_RESERVE) {
+        if (gb_arena_available(&store->arena) <= 1) {
             gb_residency_release(store);
         }
     }
@@ -326,16 +327,29 @@ void gb_residency_release(struct goblin *store)
     (void)gb_arena_release(&store->arena, stamp);
 }
 
+uint32_t gb_residency_look_ahead(struct goblin *store)
+{
+    struct gb_residency *residency = &store->residency;
+    uint32_t taken = atomic_exchange(&residency->renewals, 0);
+    uint32_t ahead = atomic_load(&residency->ahead);
+    ahead =
+        taken >= ahead ? (uint32_t)gb_min(taken + 1, AHEAD_MAX) : (uint32_t)gb_max(ahead - 1, 1);
+    atomic_store(&residency->ahead, ahead);
+    return ahead;
+}
+
 bool gb_residency_renew(struct goblin *store, struct gb_cursor *cursor)
 {
+    struct gb_residency *residency = &store->residency;
+    atomic_fetch_add_explicit(&residency->renewals, 1, memory_order_relaxed);
     for (unsigned attempt = 0; attempt < 64; attempt++) {
-        if (gb_cursor_renew(&store->arena, cursor, GB_RESIDENCY_RESERVE)) {
-            if (gb_arena_available(&store->arena) < 2 * GB_RESIDENCY_RESERVE) {
+        if (gb_cursor_renew(&store->arena, cursor, 0)) {
+            if (gb_arena_available(&store->arena) < atomic_load(&residency->ahead)) {
                 gb_store_poke(store);
             }
             return true;
         }
-        gb_residency_reclaim(store, GB_RESIDENCY_RESERVE + 2);
+        gb_residency_reclaim(store, 2);
         gb_residency_release(store);
     }
     return false;

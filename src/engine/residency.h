@@ -35,11 +35,13 @@ struct gb_residency {
     struct gb_cursor cold;
     uint32_t block; /* being walked; GB_NO_BLOCK: none */
     uint32_t offset;
-    int64_t credit;   /* bytes freed by candidates' walks and not yet used */
-    double threshold; /* worth below which bytes go, for new objects */
-    bool evicting;    /* bare headers alone are too many: cold objects leave */
+    int64_t credit;       /* bytes freed by candidates' walks and not yet used */
+    double threshold;     /* worth below which bytes go, for new objects */
+    bool evicting;        /* bare headers alone are too many: cold objects leave */
     uint32_t walked_live; /* of the block being walked */
     uint32_t walked_kept;
+    _Atomic uint32_t ahead;          /* blocks that the keeper keeps available for puts */
+    _Atomic uint32_t renewals;       /* blocks that puts took since the keeper looked */
     _Atomic uint32_t epoch;          /* of the heat counters */
     _Atomic uint64_t epoch_requests; /* requests since it began */
 };
@@ -47,8 +49,9 @@ struct gb_residency {
 void gb_residency_init(struct gb_residency *residency);
 void gb_residency_fini(struct gb_residency *residency);
 
-/* Blocks that puts and promotions leave to the hand. */
-#define GB_RESIDENCY_RESERVE 3u
+/* Blocks that promotions leave free beyond what the keeper keeps ahead of puts: what the hand may
+ * hold at once while it walks a block (survivors with their bytes, survivors without). */
+#define GB_RESIDENCY_RESERVE 2u
 
 /* Blocks of addresses beyond the budget, so that the hand can always lay what it picks up. */
 #define GB_RESIDENCY_SPARE 16u
@@ -80,6 +83,9 @@ static inline unsigned gb_heat_touch(struct gb_item *item, uint32_t epoch)
 void gb_residency_tick(struct goblin *store, uint64_t requests);
 
 /* ---- making room ---------------------------------------------------------------------------------------- */
+
+/* How many blocks should be available, by what puts have taken of late. The keeper's, once a round. */
+uint32_t gb_residency_look_ahead(struct goblin *store);
 
 /* Opens a block for a lane's cursor, walking the hand itself if the keeper is behind. May wait for a
  * grace period, so not inside a read-side critical section. False: no block to be had now. */

@@ -119,8 +119,7 @@ int gb_segments_take(struct gb_segments *segments, unsigned lane, uint64_t gener
         return -EIO;
     }
     (void)pthread_mutex_lock(&segments->lock);
-    struct gb_segment *segment =
-        segments->free_count > reserve ? find_free_locked(segments) : NULL;
+    struct gb_segment *segment = segments->free_count > reserve ? find_free_locked(segments) : NULL;
     if (segment == NULL) {
         (void)pthread_mutex_unlock(&segments->lock);
         return -ENOSPC;
@@ -239,6 +238,13 @@ void gb_segments_free(struct gb_segments *segments, struct gb_segment *segment)
     GB_ASSERT(atomic_load(&segment->readers) == 0);
     segment->status = GB_SEGMENT_FREE;
     segments->free_count++;
+    (void)pthread_cond_broadcast(&segments->freed);
+    (void)pthread_mutex_unlock(&segments->lock);
+}
+
+void gb_segments_none(struct gb_segments *segments)
+{
+    (void)pthread_mutex_lock(&segments->lock);
     (void)pthread_cond_broadcast(&segments->freed);
     (void)pthread_mutex_unlock(&segments->lock);
 }

@@ -66,7 +66,7 @@ struct gb_segments {
     pthread_mutex_t lock;
     pthread_cond_t freed; /* a slot has become free */
     uint32_t free_count;
-    uint32_t next_slot;   /* where the search for a free slot goes on */
+    uint32_t next_slot; /* where the search for a free slot goes on */
     _Atomic uint64_t live_bytes;
 };
 
@@ -107,6 +107,8 @@ struct gb_segment *gb_segments_dead(struct gb_segments *segments, bool *oldest);
 
 /* Nothing names it any more and no reader holds it: free again. */
 void gb_segments_free(struct gb_segments *segments, struct gb_segment *segment);
+/* Nothing can be freed now: wakes whoever waits for a free segment, to look again or give up. */
+void gb_segments_none(struct gb_segments *segments);
 /* Back to sealed: it could not be emptied. */
 void gb_segments_keep(struct gb_segments *segments, struct gb_segment *segment);
 

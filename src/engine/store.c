@@ -40,7 +40,7 @@ void gb_store_rebudget(struct goblin *store)
     uint64_t left = budget->total > spent ? budget->total - spent : 0;
     uint64_t blocks = left / store->arena.block_bytes;
     /* Below this nothing can move; gb_store_open refuses budgets that start here. */
-    blocks = gb_max(blocks, 2 * GB_RESIDENCY_RESERVE);
+    blocks = gb_max(blocks, 8);
     atomic_store(&store->arena.allowed,
                  (uint32_t)gb_min(blocks, store->arena.block_count - GB_RESIDENCY_SPARE));
 }

@@ -25,8 +25,7 @@ static int find_extent(const struct gb_get *get, uint64_t position, struct exten
         };
         return 0;
     }
-    const unsigned char *list =
-        get->item->key + gb_item_key_len(get->item) + GB_EXTENTS_HEADER;
+    const unsigned char *list = get->item->key + gb_item_key_len(get->item) + GB_EXTENTS_HEADER;
     uint64_t start = 0;
     for (uint32_t i = 0; i < get->extent_count; i++) {
         struct gb_extent extent;
@@ -162,8 +161,8 @@ static uint64_t choose_end(const struct gb_get *get, const struct extent_view *v
 }
 
 /* Bytes that the device does not have yet come from the lane's blocks. 1: done. */
-static int fetch_unwritten(struct gb_get *get, struct gb_piece *piece, const struct extent_view *view,
-                           uint64_t need)
+static int fetch_unwritten(struct gb_get *get, struct gb_piece *piece,
+                           const struct extent_view *view, uint64_t need)
 {
     struct goblin *store = get->reader->store;
     if (gb_item_form(get->item) == GB_FORM_EXTENTS ||
@@ -289,9 +288,9 @@ int gb_tail_verify(const struct gb_get *get, const struct gb_piece *piece)
         return rc < 0 ? rc : -EIO;
     }
     uint64_t first_unit = (piece->from - view.start) / GB_UNIT;
-    const unsigned char *sums =
-        window == NULL ? buffer + piece->sums
-                       : window->sums + (first_unit - window->first) * GB_SUM_SIZE;
+    const unsigned char *sums = window == NULL
+                                    ? buffer + piece->sums
+                                    : window->sums + (first_unit - window->first) * GB_SUM_SIZE;
     uint64_t read_end = window == NULL ? piece->sums + GB_SUM_SIZE : piece->skew + 1;
     if ((uint64_t)piece->result < read_end || (uint64_t)piece->result < piece->len) {
         return -EIO; /* the file ends where it should not */

@@ -10,7 +10,7 @@
 #include "base/assert.h"
 #include "base/bits.h"
 
-#define WINDOW (1 * GB_MIB)
+#define WINDOW       (1 * GB_MIB)
 #define WINDOW_SLACK (64 * GB_KIB + 2 * GB_BLOCK)
 
 int gb_tape_open(struct gb_tape *tape, const struct gb_segments *segments,

@@ -14,8 +14,8 @@
 #include "base/assert.h"
 #include "engine/put.h"
 
-#define EXTENT_LEAST (64 * GB_KIB)      /* shorter regions are not worth a record */
-#define EXTENT_GROWTH (4 * GB_MIB)      /* first region of a value of unknown size; then doubling */
+#define EXTENT_LEAST  (64 * GB_KIB) /* shorter regions are not worth a record */
+#define EXTENT_GROWTH (4 * GB_MIB)  /* first region of a value of unknown size; then doubling */
 
 struct block {
     unsigned char *data;
@@ -38,9 +38,9 @@ struct goblin_writer {
     uint32_t block_bytes;
     struct gb_queue *queue;
 
-    struct gb_room room;   /* of the open extent; segment NULL: none */
-    uint64_t room_used;    /* payload bytes handed to the device */
-    unsigned char *table;  /* its sums so far, behind room for a partial block */
+    struct gb_room room;  /* of the open extent; segment NULL: none */
+    uint64_t room_used;   /* payload bytes handed to the device */
+    unsigned char *table; /* its sums so far, behind room for a partial block */
     uint64_t table_capacity;
     unsigned char *extents; /* encoded list of closed ones */
     uint32_t extent_count;
@@ -482,7 +482,8 @@ static int publish(struct goblin_writer *writer, bool extents, uint64_t *version
                            .extent_count = writer->extent_count},
                 .key = writer->key,
                 .parts = {extents ? writer->extents : inline_data},
-                .part_len = {extents ? (size_t)writer->extent_count * GB_EXTENT_SIZE : writer->taken},
+                .part_len = {extents ? (size_t)writer->extent_count * GB_EXTENT_SIZE
+                                     : writer->taken},
                 .extents = writer->extents,
             },
         .options = &writer->options,
@@ -510,8 +511,7 @@ static int publish(struct goblin_writer *writer, bool extents, uint64_t *version
 int goblin_writer_commit(struct goblin_writer *writer, uint64_t *version)
 {
     int rc = writer->fault;
-    if (rc == 0 && writer->announced != GOBLIN_SIZE_UNKNOWN &&
-        writer->taken != writer->announced) {
+    if (rc == 0 && writer->announced != GOBLIN_SIZE_UNKNOWN && writer->taken != writer->announced) {
         rc = GOBLIN_ESIZE;
     }
     bool extents = writer->queue != NULL || writer->taken > gb_lane_inline_max(writer->store);
