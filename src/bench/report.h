@@ -67,7 +67,7 @@ struct gb_yardsticks {
     double null_populate_mib_s; /* the harness alone */
     double null_request_us;
     double fio_write_mib_s;      /* direct sequential writes of the same bytes */
-    double fio_read_us;          /* direct reads of the same tails, mean */
+    double fio_read_us;          /* direct reads of the same tails, by the control, mean */
     double copy_us;              /* a bare copy of the heads, mean */
     double fixed_device_seconds; /* predicted device time: fixed heads, */
     double bound_device_seconds; /* the offline bound, */

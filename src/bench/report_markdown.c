@@ -124,7 +124,7 @@ static void write_yardsticks(FILE *file, const struct gb_yardsticks *yard)
     write_row(file, "the harness alone, populating", yard->null_populate_mib_s, "MiB/s");
     write_row(file, "the harness alone, per request", yard->null_request_us, "µs");
     write_row(file, "fio, direct sequential writes", yard->fio_write_mib_s, "MiB/s");
-    write_row(file, "fio, direct reads of the same sizes, mean", yard->fio_read_us, "µs");
+    write_row(file, "control, direct reads of the same tails, mean", yard->fio_read_us, "µs");
     write_row(file, "bare copy of the heads, mean", yard->copy_us, "µs");
     write_row(file, "predicted device time, fixed heads", yard->fixed_device_seconds, "s");
     write_row(file, "predicted device time, offline bound", yard->bound_device_seconds, "s");
