@@ -55,7 +55,7 @@ static uint64_t mix(uint64_t x)
 static void make_key(unsigned char key[static KEY_BYTES], uint64_t number)
 {
     static const char digits[] = "0123456789abcdef";
-    memcpy(key, "key:", 4);
+    memset(key, ':', 4);
     for (int i = 0; i < 16; i++) {
         key[4 + i] = (unsigned char)digits[number >> (4 * i) & 15];
     }

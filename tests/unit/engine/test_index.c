@@ -11,9 +11,10 @@
 
 #include "engine/index_internal.h"
 
-#define RANGE_BYTES GB_MIB
-#define ARENA_BYTES (64 * GB_MIB)
-#define NUMBERS     200000
+#define RANGE_BYTES       GB_MIB
+#define SMALL_RANGE_BYTES (64 * GB_KIB) /* 1024 buckets */
+#define ARENA_BYTES       (64 * GB_MIB)
+#define NUMBERS           200000
 
 /* An arena that only grows, and the index over it. */
 struct fixture {
@@ -284,7 +285,7 @@ static void insert__answers_enomem_and_changes_nothing_when_the_range_is_full(vo
 {
     (void)state;
     struct fixture fixture;
-    open_fixture(&fixture, 64 * 1024);
+    open_fixture(&fixture, SMALL_RANGE_BYTES);
     uint64_t number = 0;
     while (add_number(&fixture, number) == 0) {
         number++;
@@ -292,7 +293,7 @@ static void insert__answers_enomem_and_changes_nothing_when_the_range_is_full(vo
     /* The range holds 1024 buckets of 7; growth has stopped and the chains have taken the rest. */
     assert_in_range(number, 1024 * 3, 1024 * 7);
     assert_int_equal(gb_index_count(fixture.index), number);
-    assert_int_equal(gb_index_bytes(fixture.index), 64 * 1024 + sizeof(struct gb_index));
+    assert_int_equal(gb_index_bytes(fixture.index), SMALL_RANGE_BYTES + sizeof(struct gb_index));
     assert_int_equal(place_of_number(&fixture, number), 0);
     for (uint64_t i = 0; i < number; i++) {
         assert_int_not_equal(place_of_number(&fixture, i), 0);
@@ -441,7 +442,7 @@ static void scan__lets_the_visitor_remove_what_it_visits(void **state)
 {
     (void)state;
     struct fixture fixture;
-    open_fixture(&fixture, 64 * 1024);
+    open_fixture(&fixture, SMALL_RANGE_BYTES);
     static unsigned visits[NUMBERS];
     memset(visits, 0, sizeof(visits));
     for (uint64_t i = 0; i < 3000; i++) {

@@ -247,7 +247,8 @@ static void *read_many(void *arg)
     while (atomic_load_explicit(&world->writing, memory_order_relaxed) != 0) {
         for (int i = 0; i < 64; i++) {
             assert_true(read_once(world, random_below(&reader->random, LASTING)));
-            (void)read_once(world, LASTING + random_below(&reader->random, WRITERS * COMING));
+            (void)read_once(world,
+                            LASTING + random_below(&reader->random, WRITERS * (uint64_t)COMING));
             assert_false(read_once(world, UINT64_C(1) << 40 | (uint64_t)i));
         }
     }
