@@ -1,0 +1,309 @@
+/* Lives and crashes: opening, working, dying, and opening again. */
+#include "sim/simrun.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bits.h"
+#include "sim/simpages.h"
+#include "sim/simrun_internal.h"
+#include "sim/simshell.h"
+
+#define CYCLES_MAX 6u
+#define STEPS_MAX  90u
+
+/* ---- telling ---------------------------------------------------------------------------------------- */
+
+bool simrun_fail(struct simrun *run, const char *format, ...)
+{
+    if (!simrun_failed(run)) {
+        va_list args;
+        va_start(args, format);
+        (void)vsnprintf(run->result->why, sizeof(run->result->why), format, args);
+        va_end(args);
+        simrun_trace(run, "FAILED: %s", run->result->why);
+    }
+    return false;
+}
+
+bool simrun_failed(const struct simrun *run)
+{
+    return run->result->why[0] != '\0';
+}
+
+void simrun_trace(const struct simrun *run, const char *format, ...)
+{
+    if (!run->trace) {
+        return;
+    }
+    va_list args;
+    va_start(args, format);
+    (void)vprintf(format, args);
+    va_end(args);
+    (void)putchar('\n');
+}
+
+/* The store complains only of what the disk did to it. */
+static void listen(void *arg, enum goblin_log_level level, const char *line)
+{
+    struct simrun *run = arg;
+    simrun_trace(run, "log %d: %s", (int)level, line);
+    if (level != GOBLIN_LOG_INFO && !simrun_dark(run)) {
+        (void)simrun_fail(run, "the store says: %s", line);
+    }
+}
+
+static int64_t tell_time(void *arg)
+{
+    const struct simrun *run = arg;
+    return run->now_ms;
+}
+
+bool simrun_dark(struct simrun *run)
+{
+    struct simdisk_counts counts;
+    simdisk_counts(run->disk, &counts);
+    return counts.cuts != run->cuts;
+}
+
+struct goblin_slice simrun_name(struct simrun *run, unsigned key)
+{
+    static unsigned char name[SIMRUN_NAME_MAX];
+    uint64_t mixed = gb_rng_mix(run->seed + key);
+    size_t len = 4 + mixed % 60;
+    if (mixed >> 32 & 1 && key % 8 == 0) {
+        len = SIMRUN_NAME_MAX - mixed % 200;
+    }
+    memset(name, 'k', len);
+    name[0] = (unsigned char)('A' + key);
+    return (struct goblin_slice){name, len};
+}
+
+/* ---- birth ------------------------------------------------------------------------------------------- */
+
+static void draw_world(struct simrun *run)
+{
+    static const char *const dirs[] = {"/one", "/two", "/three"};
+    struct goblin_options *options = &run->options;
+    unsigned drives = simrun_chance(run, 75) ? 1 : 2 + (unsigned)simrun_below(run, 2);
+    for (unsigned i = 0; i < drives; i++) {
+        run->dirs[i] = dirs[i];
+    }
+    *options = (struct goblin_options){
+        .dirs = run->dirs,
+        .dir_count = drives,
+        .create = true,
+        .size_bytes = (12 * drives + simrun_below(run, 24)) * GB_MIB,
+        .segment_bytes = GB_MIB,
+        .lanes = 1 + (unsigned)simrun_below(run, 3),
+        .mode = simrun_chance(run, 50) ? GOBLIN_MODE_STORE : GOBLIN_MODE_CACHE,
+        .memory_bytes = 8 * GB_MIB,
+        .residency = simrun_chance(run, 50) ? GOBLIN_RESIDENCY_FIXED : GOBLIN_RESIDENCY_ADAPTIVE,
+        .head_bytes = 4096,
+        .durability = (enum goblin_durability)(1 + simrun_below(run, 3)),
+        .write_block_bytes = 64 * GB_KIB,
+        .flush_ms = UINT32_MAX, /* blocks are flushed when a step says so, not by a real clock */
+        .checkpoint_s = UINT32_MAX,
+        .caching = simrun_chance(run, 80) ? GOBLIN_CACHING_DIRECT : GOBLIN_CACHING_BUFFERED,
+        .log = listen,
+        .log_arg = run,
+        .clock = tell_time,
+        .clock_arg = run,
+    };
+    run->now_ms = INT64_C(1700000000000);
+    run->key_count = 3 + (unsigned)simrun_below(run, SIMRUN_KEYS_MAX - 3);
+    simdisk_set_alignment(run->disk, simrun_chance(run, 50) ? 512 : 4096);
+    simdisk_set_allocate(run->disk, simrun_chance(run, 80));
+    simrun_trace(run,
+                 "%u drives, %llu segments, %u lanes, mode %d, residency %d, durability %d, "
+                 "%u keys",
+                 drives, (unsigned long long)(options->size_bytes / GB_MIB), options->lanes,
+                 (int)options->mode, (int)options->residency, (int)options->durability,
+                 run->key_count);
+}
+
+/* ---- opening ------------------------------------------------------------------------------------------ */
+
+static void take_apart(struct simrun *run)
+{
+    simwork_drop_streams(run);
+    goblin_reader_destroy(run->reader);
+    run->reader = NULL;
+    if (run->store != NULL) {
+        gb_store_abandon(run->store);
+    }
+    run->store = NULL;
+}
+
+static void power_up(struct simrun *run)
+{
+    take_apart(run);
+    simdisk_restart(run->disk);
+    struct simdisk_counts counts;
+    simdisk_counts(run->disk, &counts);
+    run->result->power_cuts += (unsigned)(counts.cuts - run->cuts);
+    run->cuts = counts.cuts;
+}
+
+static int open_once(struct simrun *run, struct goblin_error *error)
+{
+    int rc = gb_store_open(&run->store, &run->options, simshell_create(run->disk), error);
+    if (rc == GOBLIN_OK) {
+        const struct goblin_reader_options options = {
+            .buffers = (unsigned)simrun_below(run, 4),
+            .requests = 1,
+        };
+        rc = goblin_reader_create(&run->reader, run->store, &options);
+    } else {
+        run->store = NULL;
+    }
+    simrun_trace(run, "open: %d %s", rc, error->text);
+    return rc;
+}
+
+/* Opens, perhaps with the power failing meanwhile, until it stays open. */
+static bool open_store(struct simrun *run, enum simcrash *crash)
+{
+    for (;;) {
+        if (simrun_chance(run, 15)) {
+            simdisk_cut_at_nth(run->disk, SIMDISK_ANY, 1 + simrun_below(run, 60));
+        } else if (simrun_chance(run, 10)) {
+            simdisk_cut_at_nth(run->disk, SIMDISK_WRITE, 1 + simrun_below(run, 3));
+        }
+        struct goblin_error error = {""};
+        int rc = open_once(run, &error);
+        if (rc != GOBLIN_OK && !simrun_dark(run)) {
+            return simrun_fail(run, "cannot reopen: %s", error.text);
+        }
+        if (rc == GOBLIN_OK && !simrun_dark(run) && !simcheck_all(run, *crash)) {
+            return false;
+        }
+        if (!simrun_dark(run)) {
+            simdisk_cut_at_nth(run->disk, SIMDISK_ANY, 0);
+            simdisk_cut_at_nth(run->disk, SIMDISK_WRITE, 0);
+            return true;
+        }
+        simrun_trace(run, "the power fails while opening");
+        *crash = SIMCRASH_POWER;
+        power_up(run);
+    }
+}
+
+/* ---- dying ------------------------------------------------------------------------------------------- */
+
+static enum simcrash close_store(struct simrun *run)
+{
+    simwork_drop_streams(run);
+    goblin_reader_destroy(run->reader);
+    run->reader = NULL;
+    if (simrun_chance(run, 20)) {
+        simdisk_cut_at_nth(run->disk, SIMDISK_ANY, 1 + simrun_below(run, 40));
+    }
+    int rc = goblin_close(run->store);
+    run->store = NULL;
+    simdisk_cut_at_nth(run->disk, SIMDISK_ANY, 0);
+    simrun_trace(run, "close: %d", rc);
+    if (rc == GOBLIN_OK) {
+        for (unsigned key = 0; key < run->key_count; key++) {
+            simkey_acknowledge(&run->keys[key], GOBLIN_DURABILITY_SYNCED);
+        }
+    } else if (!simrun_dark(run)) {
+        (void)simrun_fail(run, "close: %s", goblin_strerror(rc));
+    }
+    run->result->clean_closes++;
+    return SIMCRASH_NONE;
+}
+
+/* Ends the store's life by the seed's choice; the disk is up again afterwards. */
+static enum simcrash end_life(struct simrun *run)
+{
+    enum simcrash crash = SIMCRASH_NONE;
+    if (!simrun_dark(run)) {
+        uint64_t roll = simrun_below(run, 10);
+        if (roll < 3) {
+            crash = close_store(run);
+            if (simrun_chance(run, 50) && !simrun_dark(run)) {
+                simdisk_power_cut(run->disk);
+            }
+        } else if (roll < 6) {
+            simrun_trace(run, "kill");
+            simdisk_crash_process(run->disk);
+            crash = SIMCRASH_KILL;
+        } else {
+            simdisk_power_cut(run->disk);
+        }
+    }
+    if (simrun_dark(run)) {
+        simrun_trace(run, "the power failed");
+        crash = SIMCRASH_POWER;
+    }
+    run->result->crashes++;
+    power_up(run);
+    return crash;
+}
+
+/* ---- one life after the other -------------------------------------------------------------------------- */
+
+static bool work(struct simrun *run)
+{
+    if (simrun_chance(run, 40)) {
+        static const enum simdisk_kind kinds[] = {SIMDISK_WRITE, SIMDISK_SYNC, SIMDISK_NAME,
+                                                  SIMDISK_ANY};
+        simdisk_cut_at_nth(run->disk, kinds[simrun_below(run, 4)], 1 + simrun_below(run, 100));
+    }
+    uint64_t steps = simrun_below(run, STEPS_MAX);
+    bool good = true;
+    for (uint64_t i = 0; i < steps && good && !simrun_dark(run); i++) {
+        good = simwork_step(run) && simcheck_counters(run) && !simrun_failed(run);
+    }
+    for (unsigned kind = 0; kind < SIMDISK_KINDS; kind++) {
+        simdisk_cut_at_nth(run->disk, (enum simdisk_kind)kind, 0);
+    }
+    return good;
+}
+
+static void live(struct simrun *run)
+{
+    uint64_t cycles = 2 + simrun_below(run, CYCLES_MAX - 1);
+    enum simcrash crash = SIMCRASH_NONE;
+    for (uint64_t i = 0; i < cycles; i++) {
+        if (!open_store(run, &crash) || !work(run)) {
+            break;
+        }
+        crash = end_life(run);
+        if (simrun_failed(run)) {
+            break;
+        }
+    }
+    if (!simrun_failed(run)) {
+        (void)open_store(run, &crash);
+    }
+    take_apart(run);
+}
+
+bool simrun(uint64_t seed, bool trace, struct simrun_result *result)
+{
+    *result = (struct simrun_result){0};
+    struct simrun *run = sim_alloc(sizeof(*run));
+    *run = (struct simrun){.seed = seed, .trace = trace, .result = result};
+    gb_rng_init(&run->rng, seed);
+    run->disk = simdisk_create(gb_rng_next(&run->rng));
+    run->value = sim_alloc(SIMRUN_VALUE_MAX);
+    draw_world(run);
+    for (unsigned key = 0; key < run->key_count; key++) {
+        simkey_init(&run->keys[key]);
+    }
+    live(run);
+    for (unsigned key = 0; key < run->key_count; key++) {
+        simkey_fini(&run->keys[key]);
+    }
+    goblin_buffer_free(&run->loaded);
+    goblin_buffer_free(&run->meta);
+    run->disk->ops->destroy(run->disk);
+    free(run->value);
+    free(run);
+    return result->why[0] == '\0';
+}

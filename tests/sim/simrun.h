@@ -1,0 +1,25 @@
+/*
+ * One simulated life of a store: a seed draws the options, the operations, the crashes and what the
+ * disk does in them, and everything the store answers is held against what it promised.
+ *
+ * Everything happens on one thread, the store's background work included, so a seed gives the same
+ * run every time (but for the random salts of segments, on which nothing depends).
+ */
+#ifndef GB_SIM_SIMRUN_H
+#define GB_SIM_SIMRUN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct simrun_result {
+    char why[512]; /* empty: all promises were kept */
+    uint64_t operations;
+    unsigned crashes;
+    unsigned power_cuts;
+    unsigned clean_closes;
+};
+
+/* Returns whether all promises were kept. `trace`: prints every step. */
+bool simrun(uint64_t seed, bool trace, struct simrun_result *result);
+
+#endif

@@ -1,0 +1,94 @@
+/* What simrun.c (lives and crashes), simcheck.c (looking) and simwork.c (operations) share. */
+#ifndef GB_SIM_SIMRUN_INTERNAL_H
+#define GB_SIM_SIMRUN_INTERNAL_H
+
+#include <goblin/reader.h>
+#include <goblin/writer.h>
+
+#include "base/rng.h"
+#include "engine/store.h"
+#include "sim/simdisk.h"
+#include "sim/simmodel.h"
+#include "sim/simrun.h"
+
+#define SIMRUN_KEYS_MAX   48u
+#define SIMRUN_STREAMS    2u
+#define SIMRUN_VALUE_MAX  (3u << 20)
+#define SIMRUN_NAME_MAX   4096u
+#define SIMRUN_DRIVES_MAX 3u
+
+/* A value that is being streamed in. */
+struct simstream {
+    struct goblin_writer *writer; /* NULL: none */
+    unsigned key;
+    struct simstate state;
+    uint64_t given;
+    enum goblin_condition condition;
+    enum goblin_durability durability;
+};
+
+struct simrun {
+    uint64_t seed;
+    bool trace;
+    struct simrun_result *result;
+    struct gb_rng rng;
+    struct gb_io *disk;
+    uint64_t cuts; /* of power, that have been dealt with */
+    int64_t now_ms;
+    struct goblin_options options;
+    const char *dirs[SIMRUN_DRIVES_MAX];
+    bool evicts; /* objects may have left for lack of room */
+
+    struct goblin *store;
+    struct goblin_reader *reader;
+    struct simstream streams[SIMRUN_STREAMS];
+
+    unsigned key_count;
+    struct simkey keys[SIMRUN_KEYS_MAX];
+    uint32_t next_write;
+    unsigned char *value;
+    struct goblin_buffer loaded;
+    struct goblin_buffer meta;
+};
+
+static inline uint64_t simrun_below(struct simrun *run, uint64_t bound)
+{
+    return gb_rng_below(&run->rng, bound);
+}
+
+static inline bool simrun_chance(struct simrun *run, unsigned percent)
+{
+    return gb_rng_below(&run->rng, 100) < percent;
+}
+
+/* Notes the first broken promise; always false. */
+bool simrun_fail(struct simrun *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
+bool simrun_failed(const struct simrun *run);
+void simrun_trace(const struct simrun *run, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* The name of a key; lives until the next call. */
+struct goblin_slice simrun_name(struct simrun *run, unsigned key);
+
+/* The power has been cut since the store was opened. */
+bool simrun_dark(struct simrun *run);
+
+/* ---- simcheck.c ---------------------------------------------------------------------------- */
+
+/* Reads every key and holds what is there against the model. */
+bool simcheck_all(struct simrun *run, enum simcrash crash);
+/* The same for one key, by its info alone or with every byte. */
+bool simcheck_info(struct simrun *run, unsigned key);
+bool simcheck_bytes(struct simrun *run, unsigned key, enum simcrash crash);
+bool simcheck_range(struct simrun *run, unsigned key);
+bool simcheck_iteration(struct simrun *run);
+/* Nothing was found bad that nobody has spoiled. */
+bool simcheck_counters(struct simrun *run);
+
+/* ---- simwork.c ----------------------------------------------------------------------------- */
+
+/* One random operation. False: a promise was broken. */
+bool simwork_step(struct simrun *run);
+void simwork_drop_streams(struct simrun *run);
+
+#endif

@@ -1,0 +1,371 @@
+/* Operations: each is drawn, done, and its answer held against the model. */
+#include <errno.h>
+#include <string.h>
+
+#include "base/bits.h"
+#include "engine/keeper.h"
+#include "lib/value.h"
+#include "sim/simrun_internal.h"
+
+/* ---- drawing ------------------------------------------------------------------------------------- */
+
+static uint64_t draw_size(struct simrun *run)
+{
+    switch (simrun_below(run, 32)) {
+    case 0:
+        return simrun_below(run, SIMRUN_VALUE_MAX);
+    case 1:
+    case 2:
+        return simrun_below(run, 256 * GB_KIB);
+    case 3:
+    case 4:
+    case 5:
+        return simrun_below(run, 64 * GB_KIB);
+    case 6:
+        return 0;
+    case 7:
+        return GB_PACKED_MAX - 2 + simrun_below(run, 5);
+    case 8:
+        return 4 * GB_UNIT - 2 + simrun_below(run, 5);
+    default:
+        return simrun_below(run, 6 * GB_KIB);
+    }
+}
+
+static enum goblin_durability draw_durability(struct simrun *run)
+{
+    static const enum goblin_durability choices[] = {
+        GOBLIN_DURABILITY_DEFAULT, GOBLIN_DURABILITY_NONE,    GOBLIN_DURABILITY_NONE,
+        GOBLIN_DURABILITY_NONE,    GOBLIN_DURABILITY_WRITTEN, GOBLIN_DURABILITY_SYNCED,
+    };
+    return choices[simrun_below(run, 6)];
+}
+
+static int64_t draw_expiry(struct simrun *run)
+{
+    if (!simrun_chance(run, 12)) {
+        return 0;
+    }
+    return run->now_ms - 200 + (int64_t)simrun_below(run, 5000);
+}
+
+static enum goblin_durability promised(const struct simrun *run, enum goblin_durability asked)
+{
+    return asked == GOBLIN_DURABILITY_DEFAULT ? run->options.durability : asked;
+}
+
+static struct simstate draw_state(struct simrun *run)
+{
+    struct simstate state = {
+        .present = true,
+        .write = ++run->next_write,
+        .size = draw_size(run),
+        .meta_len = simrun_chance(run, 15) ? (uint32_t)simrun_below(run, GOBLIN_META_MAX + 1) : 0,
+        .expires_ms = draw_expiry(run),
+    };
+    return state;
+}
+
+/* ---- judging answers ------------------------------------------------------------------------------- */
+
+/* Faults that a store which is full, or poor, may give; the operation then did nothing. */
+static bool may_refuse(int rc)
+{
+    return rc == -ENOSPC || rc == -ENOMEM;
+}
+
+static int expected_answer(const struct simrun *run, unsigned key, enum goblin_condition condition,
+                           uint64_t if_version)
+{
+    const struct simstate *state = simkey_current(&run->keys[key]);
+    bool there = simstate_visible(state, run->now_ms);
+    switch (condition) {
+    case GOBLIN_IF_ABSENT:
+        return there ? GOBLIN_EXISTS : GOBLIN_OK;
+    case GOBLIN_IF_PRESENT:
+        return there ? GOBLIN_OK : GOBLIN_MISS;
+    case GOBLIN_IF_VERSION:
+        return !there ? GOBLIN_MISS : state->version == if_version ? GOBLIN_OK : GOBLIN_CHANGED;
+    case GOBLIN_ALWAYS:
+    default:
+        return GOBLIN_OK;
+    }
+}
+
+/* An operation that was to give the key `state` answered `rc`. */
+static bool settle(struct simrun *run, const char *what, unsigned key, int rc, int expected,
+                   const struct simstate *state, enum goblin_durability durability)
+{
+    simrun_trace(run, "%s key %u write %u size %llu expires %lld durability %d: %d", what, key,
+                 state->write, (unsigned long long)state->size, (long long)state->expires_ms,
+                 (int)durability, rc);
+    struct simkey *model = &run->keys[key];
+    if (rc == expected) {
+        if (rc == GOBLIN_OK) {
+            simkey_append(model, state, durability);
+        }
+        return true;
+    }
+    if (rc < 0 && simrun_dark(run)) {
+        if (expected == GOBLIN_OK) {
+            simkey_append(model, state, GOBLIN_DURABILITY_NONE);
+        }
+        return true;
+    }
+    if (may_refuse(rc)) {
+        return simcheck_counters(run) && simcheck_info(run, key);
+    }
+    return simrun_fail(run, "%s of key %u answered %d (%s), not %d", what, key, rc,
+                       goblin_strerror(rc), expected);
+}
+
+/* ---- put, delete, touch ------------------------------------------------------------------------------ */
+
+/* Condition and version that sometimes hold and sometimes do not. */
+static void draw_condition(struct simrun *run, unsigned key, struct goblin_put_options *options)
+{
+    if (!simrun_chance(run, 20)) {
+        return;
+    }
+    options->condition = (enum goblin_condition)(1 + simrun_below(run, 3));
+    options->if_version = simkey_current(&run->keys[key])->version;
+    if (simrun_chance(run, 25)) {
+        options->if_version ^= 1;
+    }
+}
+
+static struct goblin_put_options draw_options(struct simrun *run, unsigned key,
+                                              struct simstate *state, unsigned char *meta)
+{
+    value_fill_meta(meta, state->meta_len, key, state->write);
+    struct goblin_put_options options = {
+        .meta = {meta, state->meta_len},
+        .expires_ms = state->expires_ms,
+        .flags = state->write,
+        .durability = draw_durability(run),
+    };
+    draw_condition(run, key, &options);
+    if (simrun_chance(run, 5)) {
+        options.version = 1000000 + simrun_below(run, 1000);
+        state->version = options.version;
+    }
+    return options;
+}
+
+static bool step_put(struct simrun *run, unsigned key)
+{
+    unsigned char meta[GOBLIN_META_MAX];
+    struct simstate state = draw_state(run);
+    struct goblin_put_options options = draw_options(run, key, &state, meta);
+    value_fill(run->value, 0, state.size, key, state.write);
+    int expected = expected_answer(run, key, options.condition, options.if_version);
+    uint64_t version = 0;
+    int rc = goblin_put(run->store, simrun_name(run, key),
+                        (struct goblin_slice){run->value, state.size}, &options, &version);
+    if (rc == GOBLIN_OK) {
+        state.version = version;
+    }
+    return settle(run, "put", key, rc, expected, &state, promised(run, options.durability));
+}
+
+static bool step_delete(struct simrun *run, unsigned key)
+{
+    struct goblin_put_options options = {.durability = draw_durability(run)};
+    draw_condition(run, key, &options);
+    if (options.condition == GOBLIN_IF_ABSENT || options.condition == GOBLIN_ALWAYS) {
+        options.condition = GOBLIN_ALWAYS;
+    }
+    bool there = simstate_visible(simkey_current(&run->keys[key]), run->now_ms);
+    int expected = expected_answer(run, key, options.condition, options.if_version);
+    expected = there ? expected : GOBLIN_MISS;
+    const struct simstate absent = {0};
+    int rc = goblin_delete(run->store, simrun_name(run, key), &options);
+    return settle(run, "delete", key, rc, expected, &absent, promised(run, options.durability));
+}
+
+static bool step_touch(struct simrun *run, unsigned key)
+{
+    struct simstate state = *simkey_current(&run->keys[key]);
+    state.expires_ms =
+        simrun_chance(run, 40) ? 0 : run->now_ms - 50 + (int64_t)simrun_below(run, 5000);
+    int expected = expected_answer(run, key, GOBLIN_IF_PRESENT, 0);
+    enum goblin_durability durability = draw_durability(run);
+    int rc = goblin_touch(run->store, simrun_name(run, key), state.expires_ms, durability);
+    return settle(run, "touch", key, rc, expected, &state, promised(run, durability));
+}
+
+/* ---- streams ------------------------------------------------------------------------------------------ */
+
+void simwork_drop_streams(struct simrun *run)
+{
+    for (unsigned i = 0; i < SIMRUN_STREAMS; i++) {
+        goblin_writer_abort(run->streams[i].writer);
+        run->streams[i].writer = NULL;
+    }
+}
+
+static bool begin_stream(struct simrun *run, struct simstream *stream, unsigned key)
+{
+    unsigned char meta[GOBLIN_META_MAX];
+    *stream = (struct simstream){.key = key, .state = draw_state(run)};
+    struct goblin_put_options options = draw_options(run, key, &stream->state, meta);
+    /* A version that was right at begin is not worth much at commit. */
+    options.condition = options.condition == GOBLIN_IF_VERSION ? GOBLIN_ALWAYS : options.condition;
+    stream->condition = options.condition;
+    stream->durability = promised(run, options.durability);
+    uint64_t size = simrun_chance(run, 50) ? GOBLIN_SIZE_UNKNOWN : stream->state.size;
+    int rc =
+        goblin_writer_begin(&stream->writer, run->store, simrun_name(run, key), size, &options);
+    simrun_trace(run, "begin key %u write %u size %llu: %d", key, stream->state.write,
+                 (unsigned long long)size, rc);
+    if (rc != GOBLIN_OK) {
+        stream->writer = NULL;
+    }
+    return rc == GOBLIN_OK || may_refuse(rc) || simrun_dark(run) ||
+           simrun_fail(run, "begin of key %u: %s", key, goblin_strerror(rc));
+}
+
+static bool feed_stream(struct simrun *run, struct simstream *stream)
+{
+    uint64_t left = stream->state.size - stream->given;
+    size_t len = (size_t)gb_min(left, 1 + simrun_below(run, 200 * GB_KIB));
+    value_fill(run->value, stream->given, len, stream->key, stream->state.write);
+    int rc = goblin_writer_write(stream->writer, run->value, len);
+    simrun_trace(run, "write %zu of write %u: %d", len, stream->state.write, rc);
+    stream->given += len;
+    if (rc == GOBLIN_OK) {
+        return true;
+    }
+    goblin_writer_abort(stream->writer);
+    stream->writer = NULL;
+    return may_refuse(rc) || simrun_dark(run) ||
+           simrun_fail(run, "write to key %u: %s", stream->key, goblin_strerror(rc));
+}
+
+static bool commit_stream(struct simrun *run, struct simstream *stream)
+{
+    int expected = expected_answer(run, stream->key, stream->condition, 0);
+    uint64_t version = 0;
+    int rc = goblin_writer_commit(stream->writer, &version);
+    stream->writer = NULL;
+    if (rc == GOBLIN_OK) {
+        stream->state.version = version;
+    }
+    return settle(run, "commit", stream->key, rc, expected, &stream->state, stream->durability);
+}
+
+static bool step_stream(struct simrun *run, unsigned key)
+{
+    struct simstream *stream = &run->streams[simrun_below(run, SIMRUN_STREAMS)];
+    if (stream->writer == NULL) {
+        return begin_stream(run, stream, key);
+    }
+    if (simrun_chance(run, 5)) {
+        simrun_trace(run, "abort write %u", stream->state.write);
+        goblin_writer_abort(stream->writer);
+        stream->writer = NULL;
+        return true;
+    }
+    while (stream->given < stream->state.size) {
+        if (!feed_stream(run, stream)) {
+            return false;
+        }
+        if (stream->writer == NULL || simrun_chance(run, 30)) {
+            return true;
+        }
+    }
+    return simcheck_info(run, stream->key) && commit_stream(run, stream);
+}
+
+/* ---- the whole store ------------------------------------------------------------------------------------ */
+
+static bool step_sync(struct simrun *run)
+{
+    int rc = goblin_sync(run->store);
+    simrun_trace(run, "sync: %d", rc);
+    if (rc != GOBLIN_OK) {
+        return simrun_dark(run) || simrun_fail(run, "sync: %s", goblin_strerror(rc));
+    }
+    for (unsigned key = 0; key < run->key_count; key++) {
+        simkey_acknowledge(&run->keys[key], GOBLIN_DURABILITY_SYNCED);
+    }
+    return true;
+}
+
+static bool step_clear(struct simrun *run)
+{
+    int rc = goblin_clear(run->store);
+    simrun_trace(run, "clear: %d", rc);
+    if (may_refuse(rc)) {
+        return true;
+    }
+    if (rc != GOBLIN_OK && !simrun_dark(run)) {
+        return simrun_fail(run, "clear: %s", goblin_strerror(rc));
+    }
+    const struct simstate absent = {0};
+    for (unsigned key = 0; key < run->key_count; key++) {
+        simkey_append(&run->keys[key], &absent,
+                      rc == GOBLIN_OK ? GOBLIN_DURABILITY_SYNCED : GOBLIN_DURABILITY_NONE);
+    }
+    return true;
+}
+
+static bool step_checkpoint(struct simrun *run)
+{
+    int rc = goblin_checkpoint(run->store);
+    simrun_trace(run, "checkpoint: %d", rc);
+    return rc == GOBLIN_OK || simrun_dark(run) ||
+           simrun_fail(run, "checkpoint: %s", goblin_strerror(rc));
+}
+
+static bool step_background(struct simrun *run)
+{
+    switch (simrun_below(run, 4)) {
+    case 0:
+        gb_keeper_round(run->store);
+        simrun_trace(run, "round");
+        return true;
+    case 1: {
+        unsigned lane = (unsigned)simrun_below(run, run->store->lane_count);
+        int rc = gb_lane_flush(&run->store->lanes[lane], 0);
+        simrun_trace(run, "flush lane %u: %d", lane, rc);
+        return true;
+    }
+    case 2:
+        run->now_ms += (int64_t)simrun_below(run, 2000);
+        simrun_trace(run, "now %lld", (long long)run->now_ms);
+        return true;
+    default:
+        return simcheck_iteration(run);
+    }
+}
+
+bool simwork_step(struct simrun *run)
+{
+    unsigned key = (unsigned)simrun_below(run, run->key_count);
+    run->result->operations++;
+    if (run->evicts && !simcheck_info(run, key)) {
+        return false;
+    }
+    uint64_t roll = simrun_below(run, 1000);
+    if (roll < 380) {
+        return step_put(run, key);
+    } else if (roll < 540) {
+        return step_stream(run, key);
+    } else if (roll < 640) {
+        return step_delete(run, key);
+    } else if (roll < 700) {
+        return step_touch(run, key);
+    } else if (roll < 800) {
+        return simcheck_bytes(run, key, SIMCRASH_NONE);
+    } else if (roll < 850) {
+        return simcheck_range(run, key);
+    } else if (roll < 880) {
+        return step_sync(run);
+    } else if (roll < 892) {
+        return step_checkpoint(run);
+    } else if (roll < 895) {
+        return step_clear(run);
+    }
+    return step_background(run);
+}
