@@ -263,12 +263,16 @@ static bool piece_ready(const struct gb_get *get)
 
 bool gb_get_advance(struct gb_get *get)
 {
-    while (get->request != NULL && !get->busy && piece_ready(get)) {
-        if (!take_piece(get)) {
+    /* Again when what was planned came from a write block: no event will tell of it. */
+    do {
+        while (get->request != NULL && !get->busy && piece_ready(get)) {
+            if (!take_piece(get)) {
+                break;
+            }
+        }
+        if (get->request == NULL || get->busy) {
             break;
         }
-    }
-    if (get->request != NULL && !get->busy) {
         int rc = gb_tail_plan(get);
         if (rc < 0) {
             fail(get, rc);
@@ -276,7 +280,7 @@ bool gb_get_advance(struct gb_get *get)
                    get->plan_at >= get->end && hand_empty(get)) {
             gb_get_end(get, GOBLIN_OK);
         }
-    }
+    } while (get->request != NULL && piece_ready(get));
     if (get->request == NULL) {
         gb_get_recycle(get);
         return true;
@@ -464,6 +468,10 @@ static void read_tail(struct gb_get *get, const struct goblin_request *request)
     }
     (void)reader->queue->io->ops->queue_submit(reader->queue);
     admit(get, request);
+    if (piece_ready(get)) {
+        (void)gb_get_advance(get);
+        (void)reader->queue->io->ops->queue_submit(reader->queue);
+    }
 }
 
 static struct gb_get *take_get(struct goblin_reader *reader, struct goblin_request *request,

@@ -158,14 +158,33 @@ int goblin_submit(struct goblin_reader *reader, struct goblin_request *request)
     return submit(reader, request, NULL);
 }
 
-/* Requests that waited for a buffer go on. */
-static void advance_all(struct goblin_reader *reader)
+/* Every active request once. Callbacks change the list: a request that was to be next may have been
+ * recycled, then the walk starts again and passes over those that had their turn. */
+static void advance_each(struct goblin_reader *reader)
 {
+    uint32_t pass = ++reader->pass;
     struct gb_get *next = NULL;
     for (struct gb_get *get = reader->active; get != NULL; get = next) {
         next = get->next;
+        if (get->pass == pass) {
+            continue;
+        }
+        get->pass = pass;
         (void)gb_get_advance(get);
+        if (next != NULL && next->free) {
+            next = reader->active;
+        }
     }
+}
+
+/* Delivers and plans, until no request waits for a buffer that another has given back: it has
+ * nothing in flight, so no event would remember it. */
+static void advance_all(struct goblin_reader *reader)
+{
+    do {
+        reader->starved = false;
+        advance_each(reader);
+    } while (reader->starved && reader->buffers_free > 0);
 }
 
 int goblin_poll(struct goblin_reader *reader, int timeout_ms)

@@ -77,6 +77,7 @@ struct gb_get {
     bool handed;         /* a chunk has been handed over */
     bool busy;           /* its callback is running */
     bool free;           /* on the reader's list of free ones */
+    uint32_t pass;       /* of the reader's walks, the last that met it */
     unsigned accesses;   /* of the object, this one counted */
 
     unsigned char *meta; /* gathers the metadata when asked for and not at hand */
@@ -117,6 +118,8 @@ struct goblin_reader {
     uint64_t budget_bytes;
     struct gb_tally tally;
     uint32_t ticks;
+    uint32_t pass;
+    bool starved; /* a request found no buffer for what it could read */
 };
 
 /* ---- tail.c ------------------------------------------------------------------------------------------- */

@@ -255,6 +255,9 @@ int gb_tail_plan(struct gb_get *get)
             get->plan_at = get->start;
         }
     }
+    if (get->plan_at < get->end && get->piece_count < reader->depth) {
+        reader->starved = true;
+    }
     return 0;
 }
 
