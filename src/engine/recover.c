@@ -61,8 +61,7 @@ int gb_recover_object(struct goblin *store, const struct gb_entry *entry,
                       const unsigned char *extents)
 {
     const struct gb_record *record = &entry->record;
-    if (gb_expired(record->expires_ms, gb_store_now_ms(store)) ||
-        (extents != NULL && !extents_hold(store, extents, record->extent_count))) {
+    if (extents != NULL && !extents_hold(store, extents, record->extent_count)) {
         /* It replaces what is there all the same. */
         struct gb_locked locked;
         gb_index_lock(store->index, gb_index_hash(entry->key, record->key_len), &locked);
@@ -247,6 +246,13 @@ static int replay_entry(void *arg, const struct gb_entry *entry)
     }
 }
 
+/* What was found without a footer may be younger than its last sync; from here on it is taken for
+ * as safe as the store says, and named in checkpoints. */
+static int make_safe(struct goblin *store, const struct gb_segment *segment)
+{
+    return store->options.read_only ? 0 : store->io->ops->file_sync(segment->file);
+}
+
 static int replay_segment(struct goblin *store, struct gb_segment *segment)
 {
     struct gb_tape tape;
@@ -260,7 +266,7 @@ static int replay_segment(struct goblin *store, struct gb_segment *segment)
     segment->used_bytes = gb_align_up(used, GB_BLOCK);
     atomic_store(&store->sequence, gb_max(atomic_load(&store->sequence), replay.max_sequence));
     gb_tape_close(&tape);
-    return rc;
+    return rc == 0 && !replay.sealed ? make_safe(store, segment) : rc;
 }
 
 /* ---- segments ------------------------------------------------------------------------------------------------ */
@@ -357,6 +363,25 @@ static int replay_uncovered(struct goblin *store, const bool *covered)
     return rc;
 }
 
+static void drop_expired(void *arg, struct gb_locked *locked, struct gb_item *item)
+{
+    struct goblin *store = arg;
+    int64_t expires_ms = gb_expiry_of(atomic_load(&item->expiry_meta));
+    if (gb_expired(expires_ms, gb_store_now_ms(store)) &&
+        gb_index_find_locked(locked, item->key, gb_item_key_len(item)) == item) {
+        gb_store_forget_locked(store, locked, item);
+    }
+}
+
+/* Only now: until the whole log was read, something could still have moved an expiry on. */
+static void drop_all_expired(struct goblin *store)
+{
+    uint64_t cursor = 0;
+    do {
+        gb_index_scan_bucket(store->index, &cursor, drop_expired, store);
+    } while (cursor != 0);
+}
+
 int gb_recover(struct goblin *store, struct goblin_error *error)
 {
     bool *covered = calloc(store->segments.count, sizeof(*covered));
@@ -369,6 +394,9 @@ int gb_recover(struct goblin *store, struct goblin_error *error)
                          goblin_strerror(loaded));
         }
         rc = replay_uncovered(store, covered);
+    }
+    if (rc == 0) {
+        drop_all_expired(store);
     }
     if (rc < 0) {
         gb_error_set(error, "recovery: %s", goblin_strerror(rc));
