@@ -65,20 +65,21 @@ int gb_segment_path(const struct gb_segments *segments, uint32_t slot, char *pat
 
 int gb_segment_open_file(struct gb_segments *segments, struct gb_segment *segment, bool create)
 {
-    if (segment->file != NULL) {
-        return 0;
-    }
-    char path[4096];
-    int rc = gb_segment_path(segments, segment->slot, path, sizeof(path));
-    if (rc < 0) {
-        return rc;
-    }
     const struct gb_drive *drive = &segments->drives[segment->drive];
-    unsigned flags = (create ? GB_OPEN_CREATE : 0u) | (drive->direct ? GB_OPEN_DIRECT : 0u);
-    rc = segments->io->ops->file_open(segments->io, path, flags, &segment->file);
+    int rc = 0;
+    if (segment->file == NULL) {
+        char path[4096];
+        rc = gb_segment_path(segments, segment->slot, path, sizeof(path));
+        if (rc < 0) {
+            return rc;
+        }
+        unsigned flags = (create ? GB_OPEN_CREATE : 0u) | (drive->direct ? GB_OPEN_DIRECT : 0u);
+        rc = segments->io->ops->file_open(segments->io, path, flags, &segment->file);
+    }
     if (rc < 0 || !create) {
         return rc;
     }
+    /* A new file is empty, and a crash may have left an old one shorter than it was made. */
     uint64_t size = 0;
     rc = segments->io->ops->file_size(segment->file, &size);
     if (rc == 0 && size < segments->segment_bytes) {

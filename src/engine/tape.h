@@ -24,7 +24,7 @@ int gb_tape_open(struct gb_tape *tape, const struct gb_segments *segments,
 void gb_tape_close(struct gb_tape *tape);
 
 /* `len` (at most 64 KiB) bytes at `offset`. The pointer lives until the next call. Negative errno;
- * -ENODATA past the end of the file. */
+ * -ENODATA past the end of the segment. */
 int gb_tape_at(struct gb_tape *tape, uint64_t offset, uint32_t len, const unsigned char **bytes);
 
 /* Verifies a payload and, if `out` is not NULL, copies it there. 0, GOBLIN_ECORRUPT or errno. */
