@@ -67,22 +67,18 @@ static int goblin_engine_open(void **engine, const struct gb_engine_config *conf
         return -ENOMEM;
     }
     char data[PATH_MAX];
-    char heads[PATH_MAX];
     snprintf(data, sizeof(data), "%s/data", config->dir);
-    snprintf(heads, sizeof(heads), "%s/heads", config->dir);
     const char *const dirs[] = {data};
     struct goblin_options options = GOBLIN_OPTIONS_INIT;
     options.dirs = dirs;
     options.dir_count = 1;
-    options.heads_dir = heads;
     options.create = phase == GB_ENGINE_POPULATE;
     options.size_bytes = options.create ? goblin_disk_bytes(config) : 0;
     options.lanes = options.create ? config->workers : 0;
     options.memory_bytes = config->memory_bytes;
     options.residency = residency;
     options.log = goblin_log;
-    int rc = gb_scratch_make(heads, error);
-    rc = rc < 0 ? rc : goblin_open(&goblin->store, &options, error);
+    int rc = goblin_open(&goblin->store, &options, error);
     if (rc >= 0 && phase == GB_ENGINE_REPLAY) {
         rc = goblin_reader_create(&goblin->reader, goblin->store, NULL);
     }

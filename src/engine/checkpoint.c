@@ -66,12 +66,16 @@ static void end_chunk(struct output *output)
     output->len = 0;
 }
 
-/* Room for `need` bytes in the chunk; nothing is longer than a chunk may be. */
-static unsigned char *room_for(struct output *output, size_t need)
+static void end_full_chunk(struct output *output)
 {
-    if (output->len > 0 && output->len + need > CHUNK_TARGET) {
+    if (output->len >= CHUNK_TARGET) {
         end_chunk(output);
     }
+}
+
+/* Room for `need` bytes in the chunk. Does no I/O: the caller may hold a lock. */
+static unsigned char *room_for(struct output *output, size_t need)
+{
     if (GB_CHUNK_HEADER + output->len + need > output->capacity) {
         size_t capacity = GB_CHUNK_HEADER + gb_max(CHUNK_TARGET, output->len + need);
         unsigned char *buffer = realloc(output->buffer, capacity);
@@ -169,6 +173,7 @@ static int write_file(struct output *output, bool clean, bool heads)
     uint64_t cursor = 0;
     do {
         gb_index_scan_bucket(store->index, &cursor, write_item, output);
+        end_full_chunk(output);
     } while (cursor != 0 && output->fault == 0);
     end_chunk(output);
     output->kind = GB_CHUNK_END;

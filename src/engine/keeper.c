@@ -8,6 +8,7 @@
 #include "engine/recover.h"
 
 #define ROUND_MS 50
+#define IDLE_NS  INT64_C(2000000000) /* write blocks unused for this long are given back */
 
 static int64_t now_ns(void)
 {
@@ -23,6 +24,7 @@ static void keep_lanes(struct goblin *store)
     for (unsigned i = 0; i < store->lane_count; i++) {
         (void)gb_lane_flush(&store->lanes[i], age_ns);
         (void)gb_lane_settle(&store->lanes[i], false);
+        gb_lane_trim(&store->lanes[i], IDLE_NS);
     }
 }
 
@@ -36,6 +38,11 @@ static void keep_memory(struct goblin *store)
 
 static void keep_disk(struct goblin *store)
 {
+    int prepared = gb_segments_prepare(&store->segments, 2 * store->lane_count);
+    if (prepared < 0) {
+        gb_store_log(store, GOBLIN_LOG_ERROR, "making segments ahead failed: %s",
+                     goblin_strerror(prepared));
+    }
     while (gb_segments_free_count(&store->segments) < gb_reclaim_target(store) &&
            !atomic_load(&store->keeper_stop)) {
         int rc = gb_reclaim_one(store);

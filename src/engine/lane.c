@@ -41,22 +41,14 @@ int gb_lane_init(struct gb_lane *lane, struct goblin *store, unsigned number)
     (void)pthread_mutex_init(&lane->lock, NULL);
     (void)pthread_mutex_init(&lane->sync_lock, NULL);
     (void)pthread_cond_init(&lane->sync_done, NULL);
-    uint32_t block_bytes = store->options.write_block_bytes;
-    uint64_t share = store->options.memory_bytes / 16 / store->lane_count;
-    lane->block_count = (unsigned)gb_max(2, gb_min(share / block_bytes, 3));
+    uint64_t share = store->options.memory_bytes / 32 / store->lane_count;
+    lane->block_count =
+        (unsigned)gb_max(2, gb_min(share / store->options.write_block_bytes, GB_LANE_BLOCKS_MAX));
     size_t summary_bytes = (size_t)summary_piece_bytes(lane) + GB_ENTRY_MAX;
     lane->summary = malloc(summary_bytes);
     if (lane->summary == NULL) {
         return -ENOMEM;
     }
-    for (unsigned i = 0; i < lane->block_count; i++) {
-        void *data = NULL;
-        if (posix_memalign(&data, GB_BLOCK, block_bytes) != 0) {
-            return -ENOMEM;
-        }
-        lane->blocks[i].data = data;
-    }
-    atomic_fetch_add(&store->budget.write, lane->block_count * (uint64_t)block_bytes);
     atomic_fetch_add(&store->budget.other, summary_bytes);
     return store->io->ops->queue_create(store->io, GB_LANE_BLOCKS_MAX, &lane->queue);
 }
@@ -98,15 +90,59 @@ static void start_block(struct gb_lane *lane, struct gb_write_block *block)
     GB_ASSERT(block->offset % GB_BLOCK == 0);
 }
 
-/* A free block at the lane's position, waiting for one in flight if need be. */
+static int make_block(struct gb_lane *lane, struct gb_write_block *block)
+{
+    void *data = NULL;
+    if (posix_memalign(&data, GB_BLOCK, lane->store->options.write_block_bytes) != 0) {
+        return -ENOMEM;
+    }
+    block->data = data;
+    atomic_fetch_add(&lane->store->budget.write, lane->store->options.write_block_bytes);
+    gb_store_rebudget(lane->store);
+    return 0;
+}
+
+void gb_lane_trim(struct gb_lane *lane, int64_t min_age_ns)
+{
+    gb_lane_lock(lane);
+    int64_t now = gb_lane_now_ns();
+    for (unsigned i = 0; i < lane->block_count; i++) {
+        struct gb_write_block *block = &lane->blocks[i];
+        if (block->data != NULL && block->state == GB_WRITE_FREE &&
+            now - block->since_ns >= min_age_ns) {
+            free(block->data);
+            block->data = NULL;
+            atomic_fetch_sub(&lane->store->budget.write, lane->store->options.write_block_bytes);
+        }
+    }
+    gb_lane_unlock(lane);
+}
+
+/* A free block at the lane's position: one that is there, a new one, or the first to come back. */
 static int next_block(struct gb_lane *lane)
 {
     for (;;) {
+        struct gb_write_block *spare = NULL;
         for (unsigned i = 0; i < lane->block_count; i++) {
-            if (lane->blocks[i].state == GB_WRITE_FREE) {
-                start_block(lane, &lane->blocks[i]);
-                return 0;
+            struct gb_write_block *block = &lane->blocks[i];
+            if (block->state == GB_WRITE_FREE && (spare == NULL || spare->data == NULL)) {
+                spare = block;
             }
+        }
+        if (spare != NULL && spare->data == NULL) {
+            (void)gb_lane_reap(lane, 0);
+            for (unsigned i = 0; i < lane->block_count; i++) {
+                if (lane->blocks[i].state == GB_WRITE_FREE && lane->blocks[i].data != NULL) {
+                    spare = &lane->blocks[i];
+                }
+            }
+        }
+        if (spare != NULL && (spare->data != NULL || make_block(lane, spare) == 0)) {
+            start_block(lane, spare);
+            return 0;
+        }
+        if (spare != NULL && lane->queue->io->ops->queue_in_flight(lane->queue) == 0) {
+            return -ENOMEM;
         }
         int rc = gb_lane_reap(lane, -1);
         if (rc < 0) {
@@ -296,9 +332,7 @@ static int open_segment(struct gb_lane *lane, bool relocation)
         lane->segment = NULL;
         return rc;
     }
-    if (reserve > 0 && gb_segments_free_count(&store->segments) <= reserve + store->lane_count) {
-        gb_store_poke(store);
-    }
+    gb_store_poke(store); /* to make files, or room, for the next ones */
     lane->position = 0;
     lane->footer = (struct gb_segment_footer){.generation = generation};
     lane->summary_len = 0;

@@ -30,13 +30,13 @@
 struct goblin;
 
 #define GB_LANES_MAX       16u
-#define GB_LANE_BLOCKS_MAX 4u
+#define GB_LANE_BLOCKS_MAX 6u
 #define GB_LANE_DIRTY_MAX  8u
 
 enum gb_write_state { GB_WRITE_FREE, GB_WRITE_FILLING, GB_WRITE_HELD, GB_WRITE_IN_FLIGHT };
 
 struct gb_write_block {
-    unsigned char *data;
+    unsigned char *data; /* NULL: not made, or given back */
     struct gb_segment *segment;
     uint64_t offset; /* of data[0] in its segment */
     uint32_t fill;
@@ -61,7 +61,7 @@ struct gb_lane {
     struct gb_segment *segment; /* open one, or NULL */
     uint64_t position;          /* where the next byte goes in it */
     struct gb_write_block blocks[GB_LANE_BLOCKS_MAX];
-    unsigned block_count;
+    unsigned block_count; /* that it may have at once; made when needed, freed when idle */
     struct gb_write_block *current; /* NULL: none */
     uint64_t next_serial;
     uint64_t failed_serial; /* the last block that could not be written; 0: none */
@@ -143,6 +143,8 @@ int gb_lane_reserve(struct gb_lane *lane, const void *key, uint16_t key_len, uin
 
 /* Hands the filling block to the device if it is older than `min_age_ns`. */
 int gb_lane_flush(struct gb_lane *lane, int64_t min_age_ns);
+/* Gives the memory of blocks back that have been free for `min_age_ns`. */
+void gb_lane_trim(struct gb_lane *lane, int64_t min_age_ns);
 /* The newest serial begun. */
 uint64_t gb_lane_serial(struct gb_lane *lane);
 /* Blocks until the block `serial` and all before it are on the device (and synced). */

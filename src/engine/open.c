@@ -13,10 +13,12 @@
 
 /* ---- memory -------------------------------------------------------------------------------------------- */
 
+/* Large enough that what is left over at a block's end does not count and large objects fit; small
+ * enough that the few that must stay free do not count either. */
 static uint32_t arena_block_bytes(const struct goblin_options *options)
 {
     bool fixed = options->residency == GOBLIN_RESIDENCY_FIXED;
-    uint64_t wanted = options->memory_bytes / (fixed ? 1024 : 128);
+    uint64_t wanted = options->memory_bytes / 256;
     uint64_t block = 128 * GB_KIB;
     while (block * 2 <= wanted && block < (fixed ? GB_MIB : 8 * GB_MIB)) {
         block *= 2;

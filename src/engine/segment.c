@@ -95,21 +95,64 @@ int gb_segment_open_file(struct gb_segments *segments, struct gb_segment *segmen
     return rc < 0 ? rc : 0;
 }
 
-/* Round robin over the drives, so that all of them work: slot order within a drive. */
-static struct gb_segment *find_free_locked(struct gb_segments *segments)
+/* Round robin over the drives, so that all of them work; on a drive the first slot whose file is
+ * there (`made`) or is not. */
+static struct gb_segment *find_free_locked(struct gb_segments *segments, bool made)
 {
-    unsigned first_drive = segments->next_slot++ % segments->drive_count;
     for (unsigned d = 0; d < segments->drive_count; d++) {
         const struct gb_identity *identity =
-            &segments->drives[(first_drive + d) % segments->drive_count].identity;
+            &segments->drives[(segments->next_drive + d) % segments->drive_count].identity;
         for (uint32_t i = 0; i < identity->slot_count; i++) {
             struct gb_segment *segment = &segments->table[identity->first_slot + i];
-            if (segment->status == GB_SEGMENT_FREE) {
+            if (segment->status == GB_SEGMENT_FREE && (segment->file != NULL) == made) {
+                segments->next_drive = segment->drive + 1u;
                 return segment;
             }
         }
     }
     return NULL;
+}
+
+static void set_status(struct gb_segments *segments, struct gb_segment *segment,
+                       enum gb_segment_status status)
+{
+    (void)pthread_mutex_lock(&segments->lock);
+    segment->status = (uint8_t)status;
+    (void)pthread_mutex_unlock(&segments->lock);
+}
+
+static uint32_t count_made_locked(const struct gb_segments *segments)
+{
+    uint32_t made = 0;
+    for (uint32_t i = 0; i < segments->count; i++) {
+        made += segments->table[i].status == GB_SEGMENT_FREE && segments->table[i].file != NULL;
+    }
+    return made;
+}
+
+int gb_segments_prepare(struct gb_segments *segments, uint32_t ahead)
+{
+    for (;;) {
+        (void)pthread_mutex_lock(&segments->lock);
+        struct gb_segment *segment =
+            count_made_locked(segments) < ahead ? find_free_locked(segments, false) : NULL;
+        if (segment != NULL) {
+            segment->status = GB_SEGMENT_PREPARING;
+        }
+        (void)pthread_mutex_unlock(&segments->lock);
+        if (segment == NULL) {
+            return 0;
+        }
+        int rc = gb_segment_open_file(segments, segment, true);
+        if (rc < 0) {
+            (void)pthread_mutex_lock(&segments->lock);
+            segment->status = GB_SEGMENT_LOST;
+            segments->free_count--;
+            (void)pthread_mutex_unlock(&segments->lock);
+            return rc;
+        }
+        set_status(segments, segment, GB_SEGMENT_FREE);
+    }
 }
 
 int gb_segments_take(struct gb_segments *segments, unsigned lane, uint64_t generation,
@@ -120,7 +163,11 @@ int gb_segments_take(struct gb_segments *segments, unsigned lane, uint64_t gener
         return -EIO;
     }
     (void)pthread_mutex_lock(&segments->lock);
-    struct gb_segment *segment = segments->free_count > reserve ? find_free_locked(segments) : NULL;
+    struct gb_segment *segment = NULL;
+    if (segments->free_count > reserve) {
+        segment = find_free_locked(segments, true);
+        segment = segment != NULL ? segment : find_free_locked(segments, false);
+    }
     if (segment == NULL) {
         (void)pthread_mutex_unlock(&segments->lock);
         return -ENOSPC;
@@ -138,9 +185,7 @@ int gb_segments_take(struct gb_segments *segments, unsigned lane, uint64_t gener
 
     int rc = gb_segment_open_file(segments, segment, true);
     if (rc < 0) {
-        (void)pthread_mutex_lock(&segments->lock);
-        segment->status = GB_SEGMENT_LOST;
-        (void)pthread_mutex_unlock(&segments->lock);
+        set_status(segments, segment, GB_SEGMENT_LOST);
         return rc;
     }
     *out = segment;

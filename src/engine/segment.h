@@ -26,7 +26,8 @@ enum gb_segment_status {
     GB_SEGMENT_OPEN,
     GB_SEGMENT_SEALED,
     GB_SEGMENT_RECLAIMING,
-    GB_SEGMENT_LOST, /* its drive is missing or it could not be read */
+    GB_SEGMENT_PREPARING, /* its file is being made */
+    GB_SEGMENT_LOST,      /* its drive is missing or it could not be read */
 };
 
 struct gb_segment {
@@ -66,7 +67,7 @@ struct gb_segments {
     pthread_mutex_t lock;
     pthread_cond_t freed; /* a slot has become free */
     uint32_t free_count;
-    uint32_t next_slot; /* where the search for a free slot goes on */
+    unsigned next_drive; /* where the search for a free slot begins */
     _Atomic uint64_t live_bytes;
 };
 
@@ -91,6 +92,10 @@ int gb_segment_open_file(struct gb_segments *segments, struct gb_segment *segmen
  * is set aside as lost). */
 int gb_segments_take(struct gb_segments *segments, unsigned lane, uint64_t generation,
                      uint32_t reserve, struct gb_segment **out);
+
+/* Makes files ahead, so that `ahead` free segments have one and gb_segments_take need not wait for
+ * the file system. */
+int gb_segments_prepare(struct gb_segments *segments, uint32_t ahead);
 
 void gb_segments_seal(struct gb_segments *segments, struct gb_segment *segment);
 

@@ -280,6 +280,51 @@ static int write_out(struct goblin_writer *writer, struct block *block, uint64_t
     return rc < 0 ? rc : 0;
 }
 
+/* Adds the open extent to the list. */
+static int note_extent(struct goblin_writer *writer)
+{
+    struct gb_segment *segment = writer->room.segment;
+    const struct gb_extent extent = {
+        .place = gb_place(segment->slot, writer->room.offset),
+        .len = writer->room_used,
+        .generation = segment->generation,
+    };
+    gb_extent_encode(&extent, writer->extents + (size_t)writer->extent_count * GB_EXTENT_SIZE);
+    writer->extent_count++;
+    atomic_store(&segment->stream_dirty, true);
+    atomic_fetch_sub(&writer->store->streaming_bytes, writer->room.len - writer->room_used);
+    writer->room.segment = NULL;
+    return 0;
+}
+
+/* The last hand-over takes the table along in the same write if the block has room for it. */
+static bool table_fits(const struct goblin_writer *writer, uint32_t len)
+{
+    uint64_t units = gb_units(writer->room_used + len);
+    return gb_align_up(gb_align_up(len, 8) + units * GB_SUM_SIZE, GB_BLOCK) <= writer->block_bytes;
+}
+
+static int hand_over_last(struct goblin_writer *writer)
+{
+    struct block *block = &writer->blocks[writer->filling];
+    struct gb_segment *segment = writer->room.segment;
+    uint32_t len = writer->fill;
+    uint64_t offset = writer->room.offset + writer->room_used;
+    unsigned char *sums = writer->table + GB_BLOCK;
+    gb_table_encode(block->data, len, segment->salt, offset,
+                    sums + writer->room_used / GB_UNIT * GB_SUM_SIZE);
+    writer->room_used += len;
+    uint64_t sums_len = gb_units(writer->room_used) * GB_SUM_SIZE;
+    uint32_t at = (uint32_t)gb_align_up(len, 8);
+    uint32_t end = (uint32_t)gb_align_up(at + sums_len, GB_BLOCK);
+    memset(block->data + len, 0, at - len);
+    memcpy(block->data + at, sums, sums_len);
+    memset(block->data + at + sums_len, 0, end - at - sums_len);
+    writer->fill = 0;
+    int rc = write_out(writer, block, offset, end);
+    return rc < 0 ? rc : note_extent(writer);
+}
+
 /* Hands `len` bytes of the filling block to the open extent. Only the value's last hand-over is not
  * a multiple of the unit; its odd end waits in front of the table. */
 static int hand_over(struct goblin_writer *writer, uint32_t len)
@@ -329,17 +374,8 @@ static int close_extent(struct goblin_writer *writer)
     int rc = n < 0 ? (int)n : 0;
     gb_tally_add_shared(&writer->store->tally, GB_COUNT_device_writes, 1);
     gb_tally_add_shared(&writer->store->tally, GB_COUNT_device_write_bytes, len);
-    const struct gb_extent extent = {
-        .place = gb_place(segment->slot, writer->room.offset),
-        .len = writer->room_used,
-        .generation = segment->generation,
-    };
-    gb_extent_encode(&extent, writer->extents + (size_t)writer->extent_count * GB_EXTENT_SIZE);
-    writer->extent_count++;
-    atomic_store(&segment->stream_dirty, true);
-    atomic_fetch_sub(&writer->store->streaming_bytes, writer->room.len - writer->room_used);
-    writer->room.segment = NULL;
-    return rc;
+    int noted = note_extent(writer);
+    return rc < 0 ? rc : noted;
 }
 
 /* Empties the filling block as far as whole units go; with `last`, entirely. */
@@ -357,6 +393,9 @@ static int drain(struct goblin_writer *writer, bool last)
         uint32_t len = (uint32_t)gb_min(writer->fill, left);
         if (!last || len < writer->fill) {
             len = (uint32_t)gb_align_down(len, GB_UNIT);
+        }
+        if (last && len == writer->fill && table_fits(writer, len)) {
+            return hand_over_last(writer);
         }
         if (len == 0 && left >= writer->fill) {
             return 0; /* less than a unit, and more may come */
