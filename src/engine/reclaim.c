@@ -123,26 +123,40 @@ static int copy_forward(struct reclaim *reclaim, const struct gb_entry *entry)
     return rc < 0 ? rc : 0;
 }
 
+/* What a record about `item` (NULL: the key has none) must say when it moves on. False: it is needed
+ * no longer. */
+static bool amend(struct gb_record *record, const struct gb_item *item)
+{
+    if (item == NULL) {
+        /* Deleted, or expired by an expiry that must not be forgotten. */
+        *record = (struct gb_record){
+            .type = GB_RECORD_DELETE, .key_len = record->key_len, .version = record->version};
+        return true;
+    }
+    if (record->type != GB_RECORD_META ||
+        atomic_load_explicit(&item->sequence, memory_order_relaxed) != record->link) {
+        return false;
+    }
+    /* The last expiry counts, also when an earlier one moves on behind it. */
+    record->expires_ms =
+        gb_expiry_of(atomic_load_explicit(&item->expiry_meta, memory_order_relaxed));
+    return true;
+}
+
 /* A tombstone that still guards against something older, or an expiry that still amends something
  * older, moves on. */
-static int move_amendment(struct reclaim *reclaim, const struct gb_entry *entry)
+static int move_amendment(struct goblin *store, const struct gb_entry *entry)
 {
-    struct goblin *store = reclaim->store;
-    const struct gb_record *record = &entry->record;
-    uint64_t hash = gb_index_hash(entry->key, record->key_len);
+    uint64_t hash = gb_index_hash(entry->key, entry->record.key_len);
     struct gb_lane *lane = gb_store_lane(store, hash);
-    struct gb_append append = {.record = *record, .key = entry->key, .relocation = true};
+    struct gb_append append = {.record = entry->record, .key = entry->key, .relocation = true};
     gb_lane_lock(lane);
     int rc = gb_lane_begin(lane, &append);
     if (rc == 0) {
         struct gb_locked locked;
         gb_index_lock(store->index, hash, &locked);
-        const struct gb_item *item = gb_index_find_locked(&locked, entry->key, record->key_len);
         bool counts =
-            record->type == GB_RECORD_DELETE
-                ? item == NULL
-                : item != NULL &&
-                      atomic_load_explicit(&item->sequence, memory_order_relaxed) == record->link;
+            amend(&append.record, gb_index_find_locked(&locked, entry->key, entry->record.key_len));
         uint64_t sequence = counts ? gb_store_next_sequence(store) : 0;
         gb_index_unlock(&locked);
         if (counts) {
@@ -155,13 +169,23 @@ static int move_amendment(struct reclaim *reclaim, const struct gb_entry *entry)
     return rc;
 }
 
+/* An object was dropped for one of its extents, and its record stays elsewhere: at recovery it would
+ * not count, and a value before it could. */
+static int bury(struct goblin *store, const struct gb_entry *entry)
+{
+    struct gb_entry tombstone = *entry;
+    tombstone.record =
+        (struct gb_record){.type = GB_RECORD_DELETE, .key_len = entry->record.key_len};
+    return move_amendment(store, &tombstone);
+}
+
 static int take_entry(void *arg, const struct gb_entry *entry)
 {
     struct reclaim *reclaim = arg;
     switch (entry->record.type) {
     case GB_RECORD_DELETE:
     case GB_RECORD_META:
-        return reclaim->oldest ? 0 : move_amendment(reclaim, entry);
+        return reclaim->oldest ? 0 : move_amendment(reclaim->store, entry);
     case GB_RECORD_CLEAR:
         /* It cannot move: a later place would clear what came after it. */
         reclaim->segment->guarded = !reclaim->oldest;
@@ -175,12 +199,15 @@ static int take_entry(void *arg, const struct gb_entry *entry)
     default:
         return 0;
     }
-    if (judge(reclaim, entry) == KEEP && copy_forward(reclaim, entry) < 0) {
+    enum verdict verdict = judge(reclaim, entry);
+    if (verdict == KEEP && copy_forward(reclaim, entry) < 0) {
         /* No room, or unreadable: then it leaves after all. */
         reclaim->budget = 0;
         (void)judge(reclaim, entry);
     }
-    return 0;
+    return verdict == DROPPED && entry->record.type == GB_RECORD_EXTENT
+               ? bury(reclaim->store, entry)
+               : 0;
 }
 
 /* ---- one segment --------------------------------------------------------------------------------------------- */
@@ -215,6 +242,15 @@ static void drop_orphans(struct reclaim *reclaim)
     gb_store_log(reclaim->store, GOBLIN_LOG_WARN,
                  "segment %u did not list %llu of its objects: they are dropped",
                  reclaim->segment->slot, (unsigned long long)orphan.count);
+}
+
+/* What replaced an object of the segment, or moved on from it, must not be less safe than what it
+ * replaces: all of it lies in the segment's own lane. */
+static int secure(struct goblin *store, const struct gb_segment *segment)
+{
+    struct gb_lane *lane = &store->lanes[segment->lane];
+    int rc = gb_segments_sync_streams(&store->segments);
+    return rc < 0 ? rc : gb_lane_synced(lane, gb_lane_serial(lane));
 }
 
 /* Waits for readers, makes what it held unreadable for good, frees it. */
@@ -277,15 +313,8 @@ uint32_t gb_reclaim_target(const struct goblin *store)
     return gb_lane_reserve_segments(store) + store->lane_count;
 }
 
-int gb_reclaim_one(struct goblin *store)
+static int reclaim_segment(struct goblin *store, struct gb_segment *segment, bool oldest)
 {
-    bool oldest = true;
-    struct gb_segment *segment = store->options.mode == GOBLIN_MODE_CACHE
-                                     ? gb_segments_oldest(&store->segments)
-                                     : gb_segments_dead(&store->segments, &oldest);
-    if (segment == NULL) {
-        return 0;
-    }
     struct reclaim reclaim = {
         .store = store,
         .segment = segment,
@@ -300,9 +329,26 @@ int gb_reclaim_one(struct goblin *store)
         gb_tape_close(&reclaim.payloads);
     }
     free(reclaim.buffer);
+    rc = rc < 0 ? rc : secure(store, segment);
     if (rc < 0) {
         gb_segments_keep(&store->segments, segment);
         return rc;
     }
     return retire(store, segment);
+}
+
+int gb_reclaim_one(struct goblin *store)
+{
+    int rc = 0;
+    do {
+        bool oldest = true;
+        struct gb_segment *segment = store->options.mode == GOBLIN_MODE_CACHE
+                                         ? gb_segments_oldest(&store->segments)
+                                         : gb_segments_dead(&store->segments, &oldest);
+        if (segment == NULL) {
+            return 0;
+        }
+        rc = reclaim_segment(store, segment, oldest);
+    } while (rc == -EBUSY); /* guarded by now: the next one */
+    return rc == -ENOSPC ? 0 : rc;
 }

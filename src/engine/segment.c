@@ -250,6 +250,18 @@ int gb_segments_sync_streams(struct gb_segments *segments)
     return 0;
 }
 
+static bool is_oldest_locked(const struct gb_segments *segments, const struct gb_segment *segment)
+{
+    for (uint32_t i = 0; i < segments->count; i++) {
+        const struct gb_segment *other = &segments->table[i];
+        if (is_log(other) && other->lane == segment->lane &&
+            other->generation < segment->generation) {
+            return false;
+        }
+    }
+    return true;
+}
+
 struct gb_segment *gb_segments_dead(struct gb_segments *segments, bool *oldest)
 {
     struct gb_segment *best = NULL;
@@ -257,19 +269,13 @@ struct gb_segment *gb_segments_dead(struct gb_segments *segments, bool *oldest)
     for (uint32_t i = 0; i < segments->count; i++) {
         struct gb_segment *segment = &segments->table[i];
         if (segment->status == GB_SEGMENT_SEALED && atomic_load(&segment->live_bytes) == 0 &&
-            atomic_load(&segment->pending) == 0 && !segment->guarded &&
-            (best == NULL || segment->generation < best->generation)) {
+            atomic_load(&segment->pending) == 0 &&
+            (best == NULL || segment->generation < best->generation) &&
+            (!segment->guarded || is_oldest_locked(segments, segment))) {
             best = segment;
         }
     }
-    *oldest = true;
-    for (uint32_t i = 0; best != NULL && i < segments->count; i++) {
-        const struct gb_segment *segment = &segments->table[i];
-        if (is_log(segment) && segment->lane == best->lane &&
-            segment->generation < best->generation) {
-            *oldest = false;
-        }
-    }
+    *oldest = best != NULL && is_oldest_locked(segments, best);
     if (best != NULL) {
         best->status = GB_SEGMENT_RECLAIMING;
     }
