@@ -96,13 +96,26 @@ static void sweep_item(void *arg, struct gb_locked *locked, struct gb_item *item
     }
 }
 
-/* One CLEAR record in every lane, because each lane's segments leave by themselves. */
-static int append_clear(struct gb_lane *lane, uint64_t *serial)
+/* One CLEAR record in every lane, because each lane's segments leave by themselves: in all of them or
+ * in none. Every lane is locked. */
+static int append_clears(struct goblin *store, uint64_t serials[GB_LANES_MAX])
 {
-    struct gb_append append = {.record = {.type = GB_RECORD_CLEAR}, .relocation = true};
-    int rc = gb_lane_begin(lane, &append);
-    if (rc == 0) {
-        *serial = gb_lane_commit(lane, &append, gb_store_next_sequence(lane->store));
+    struct gb_append appends[GB_LANES_MAX];
+    int rc = 0;
+    unsigned begun = 0;
+    while (rc == 0 && begun < store->lane_count) {
+        appends[begun] =
+            (struct gb_append){.record = {.type = GB_RECORD_CLEAR}, .relocation = true};
+        rc = gb_lane_begin(&store->lanes[begun], &appends[begun]);
+        begun += rc == 0;
+    }
+    for (unsigned i = 0; i < begun; i++) {
+        if (rc == 0) {
+            serials[i] =
+                gb_lane_commit(&store->lanes[i], &appends[i], gb_store_next_sequence(store));
+        } else {
+            gb_lane_cancel(&store->lanes[i], &appends[i]);
+        }
     }
     return rc;
 }
@@ -113,15 +126,12 @@ int goblin_clear(struct goblin *store)
         return -EROFS;
     }
     uint64_t serials[GB_LANES_MAX] = {0};
-    int rc = 0;
     struct sweep sweep = {.store = store};
     /* With the lanes held nothing is published between the records and the sweep. */
     for (unsigned i = 0; i < store->lane_count; i++) {
         gb_lane_lock(&store->lanes[i]);
     }
-    for (unsigned i = 0; rc == 0 && i < store->lane_count; i++) {
-        rc = append_clear(&store->lanes[i], &serials[i]);
-    }
+    int rc = append_clears(store, serials);
     if (rc == 0) {
         sweep.before = gb_store_next_sequence(store);
         uint64_t cursor = 0;
