@@ -34,26 +34,35 @@ static bool parse(const char *text, uint64_t *value)
     return errno == 0 && end != text && *end == '\0';
 }
 
+static void add(struct simrun_result *sum, const struct simrun_result *one)
+{
+    sum->operations += one->operations;
+    sum->crashes += one->crashes;
+    sum->power_cuts += one->power_cuts;
+    sum->clean_closes += one->clean_closes;
+    sum->reclaimed += one->reclaimed;
+    sum->evicted += one->evicted;
+    sum->refused += one->refused;
+}
+
 static int run_many(uint64_t first, uint64_t count)
 {
-    uint64_t operations = 0;
-    uint64_t crashes = 0;
-    uint64_t cuts = 0;
+    struct simrun_result sum = {0};
     uint64_t failures = 0;
     for (uint64_t i = 0; i < count; i++) {
-        struct simrun_result result;
-        if (!simrun(first + i, false, &result)) {
-            (void)printf("seed %" PRIu64 ": %s\n", first + i, result.why);
+        struct simrun_result one;
+        if (!simrun(first + i, false, &one)) {
+            (void)printf("seed %" PRIu64 ": %s\n", first + i, one.why);
             (void)fflush(stdout);
             failures++;
         }
-        operations += result.operations;
-        crashes += result.crashes;
-        cuts += result.power_cuts;
+        add(&sum, &one);
     }
-    (void)printf("%" PRIu64 " seeds from %" PRIu64 ": %" PRIu64 " operations, %" PRIu64
-                 " ends of life, %" PRIu64 " power cuts; %" PRIu64 " failed\n",
-                 count, first, operations, crashes, cuts, failures);
+    (void)printf("%" PRIu64 " seeds from %" PRIu64 ": %" PRIu64 " operations (%" PRIu64
+                 " refused for lack of room), %u ends of life (%u clean), %u power cuts, %" PRIu64
+                 " segments reclaimed, %" PRIu64 " objects evicted; %" PRIu64 " seeds failed\n",
+                 count, first, sum.operations, sum.refused, sum.crashes, sum.clean_closes,
+                 sum.power_cuts, sum.reclaimed, sum.evicted, failures);
     return failures == 0 ? 0 : 1;
 }
 

@@ -197,6 +197,8 @@ bool simcheck_counters(struct simrun *run)
     struct goblin_stats stats;
     goblin_stats(run->store, &stats);
     run->evicts |= stats.left_disk > 0 || stats.left_ram > 0;
+    run->reclaimed = stats.segments_reclaimed;
+    run->evicted = stats.left_disk + stats.left_ram;
     if (simrun_dark(run)) {
         return true;
     }

@@ -13,7 +13,7 @@
 #include "sim/simshell.h"
 
 #define CYCLES_MAX 6u
-#define STEPS_MAX  90u
+#define STEPS_MAX  150u
 
 /* ---- telling ---------------------------------------------------------------------------------------- */
 
@@ -96,7 +96,7 @@ static void draw_world(struct simrun *run)
         .dirs = run->dirs,
         .dir_count = drives,
         .create = true,
-        .size_bytes = (12 * drives + simrun_below(run, 24)) * GB_MIB,
+        .size_bytes = (8 * drives + simrun_below(run, simrun_chance(run, 50) ? 4 : 24)) * GB_MIB,
         .segment_bytes = GB_MIB,
         .lanes = 1 + (unsigned)simrun_below(run, 3),
         .mode = simrun_chance(run, 50) ? GOBLIN_MODE_STORE : GOBLIN_MODE_CACHE,
@@ -135,6 +135,10 @@ static void take_apart(struct simrun *run)
     if (run->store != NULL) {
         gb_store_abandon(run->store);
     }
+    run->result->reclaimed += run->reclaimed;
+    run->result->evicted += run->evicted;
+    run->reclaimed = 0;
+    run->evicted = 0;
     run->store = NULL;
 }
 

@@ -17,6 +17,9 @@ struct simrun_result {
     unsigned crashes;
     unsigned power_cuts;
     unsigned clean_closes;
+    uint64_t reclaimed; /* segments */
+    uint64_t evicted;   /* objects */
+    uint64_t refused;   /* operations, for lack of room */
 };
 
 /* Returns whether all promises were kept. `trace`: prints every step. */

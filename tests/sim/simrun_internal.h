@@ -37,7 +37,9 @@ struct simrun {
     int64_t now_ms;
     struct goblin_options options;
     const char *dirs[SIMRUN_DRIVES_MAX];
-    bool evicts; /* objects may have left for lack of room */
+    bool evicts;        /* objects may have left for lack of room */
+    uint64_t reclaimed; /* in this life: segments */
+    uint64_t evicted;   /* and objects */
 
     struct goblin *store;
     struct goblin_reader *reader;

@@ -69,9 +69,11 @@ static struct simstate draw_state(struct simrun *run)
 /* ---- judging answers ------------------------------------------------------------------------------- */
 
 /* Faults that a store which is full, or poor, may give; the operation then did nothing. */
-static bool may_refuse(int rc)
+static bool may_refuse(struct simrun *run, int rc)
 {
-    return rc == -ENOSPC || rc == -ENOMEM;
+    bool refused = rc == -ENOSPC || rc == -ENOMEM;
+    run->result->refused += refused;
+    return refused;
 }
 
 static int expected_answer(const struct simrun *run, unsigned key, enum goblin_condition condition,
@@ -92,6 +94,18 @@ static int expected_answer(const struct simrun *run, unsigned key, enum goblin_c
     }
 }
 
+/* Whether the answer is right because the object left while the operation made room for itself. */
+static bool left_meanwhile(struct simrun *run, unsigned key, int rc)
+{
+    if (rc < 0 || !simcheck_counters(run) || !run->evicts ||
+        !simstate_visible(simkey_current(&run->keys[key]), run->now_ms)) {
+        return false;
+    }
+    const struct simstate absent = {0};
+    simkey_append(&run->keys[key], &absent, GOBLIN_DURABILITY_NONE);
+    return true;
+}
+
 /* An operation that was to give the key `state` answered `rc`. */
 static bool settle(struct simrun *run, const char *what, unsigned key, int rc, int expected,
                    const struct simstate *state, enum goblin_durability durability)
@@ -100,7 +114,7 @@ static bool settle(struct simrun *run, const char *what, unsigned key, int rc, i
                  state->write, (unsigned long long)state->size, (long long)state->expires_ms,
                  (int)durability, rc);
     struct simkey *model = &run->keys[key];
-    if (rc == expected) {
+    if (rc == expected || left_meanwhile(run, key, rc)) {
         if (rc == GOBLIN_OK) {
             simkey_append(model, state, durability);
         }
@@ -112,7 +126,7 @@ static bool settle(struct simrun *run, const char *what, unsigned key, int rc, i
         }
         return true;
     }
-    if (may_refuse(rc)) {
+    if (may_refuse(run, rc)) {
         return simcheck_counters(run) && simcheck_info(run, key);
     }
     return simrun_fail(run, "%s of key %u answered %d (%s), not %d", what, key, rc,
@@ -221,7 +235,7 @@ static bool begin_stream(struct simrun *run, struct simstream *stream, unsigned 
     if (rc != GOBLIN_OK) {
         stream->writer = NULL;
     }
-    return rc == GOBLIN_OK || may_refuse(rc) || simrun_dark(run) ||
+    return rc == GOBLIN_OK || may_refuse(run, rc) || simrun_dark(run) ||
            simrun_fail(run, "begin of key %u: %s", key, goblin_strerror(rc));
 }
 
@@ -238,7 +252,7 @@ static bool feed_stream(struct simrun *run, struct simstream *stream)
     }
     goblin_writer_abort(stream->writer);
     stream->writer = NULL;
-    return may_refuse(rc) || simrun_dark(run) ||
+    return may_refuse(run, rc) || simrun_dark(run) ||
            simrun_fail(run, "write to key %u: %s", stream->key, goblin_strerror(rc));
 }
 
@@ -296,7 +310,7 @@ static bool step_clear(struct simrun *run)
 {
     int rc = goblin_clear(run->store);
     simrun_trace(run, "clear: %d", rc);
-    if (may_refuse(rc)) {
+    if (may_refuse(run, rc)) {
         return true;
     }
     if (rc != GOBLIN_OK && !simrun_dark(run)) {
