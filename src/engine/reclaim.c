@@ -205,9 +205,11 @@ static int take_entry(void *arg, const struct gb_entry *entry)
         reclaim->budget = 0;
         (void)judge(reclaim, entry);
     }
-    return verdict == DROPPED && entry->record.type == GB_RECORD_EXTENT
-               ? bury(reclaim->store, entry)
-               : 0;
+    if (verdict == DROPPED && entry->record.type == GB_RECORD_EXTENT) {
+        /* Without room for a tombstone the rest must still leave, or nothing ever would. */
+        (void)bury(reclaim->store, entry);
+    }
+    return 0;
 }
 
 /* ---- one segment --------------------------------------------------------------------------------------------- */

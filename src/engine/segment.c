@@ -36,6 +36,7 @@ int gb_segments_init(struct gb_segments *segments, struct gb_io *io, struct gb_d
     }
     segments->free_count = segments->count;
     (void)pthread_mutex_init(&segments->lock, NULL);
+    (void)pthread_mutex_init(&segments->streams_lock, NULL);
     (void)pthread_cond_init(&segments->freed, NULL);
     return 0;
 }
@@ -52,6 +53,7 @@ void gb_segments_fini(struct gb_segments *segments)
     }
     free(segments->table);
     (void)pthread_mutex_destroy(&segments->lock);
+    (void)pthread_mutex_destroy(&segments->streams_lock);
     (void)pthread_cond_destroy(&segments->freed);
     *segments = (struct gb_segments){0};
 }
@@ -235,19 +237,22 @@ struct gb_segment *gb_segments_oldest(struct gb_segments *segments)
 
 int gb_segments_sync_streams(struct gb_segments *segments)
 {
-    for (uint32_t i = 0; i < segments->count; i++) {
+    int rc = 0;
+    /* A flag that another thread has just taken down is not synced before that thread is done. */
+    (void)pthread_mutex_lock(&segments->streams_lock);
+    for (uint32_t i = 0; rc >= 0 && i < segments->count; i++) {
         struct gb_segment *segment = &segments->table[i];
         if (!atomic_load_explicit(&segment->stream_dirty, memory_order_relaxed) ||
             !atomic_exchange(&segment->stream_dirty, false)) {
             continue;
         }
-        int rc = segments->io->ops->file_sync(segment->file);
+        rc = segments->io->ops->file_sync(segment->file);
         if (rc < 0) {
             atomic_store(&segment->stream_dirty, true);
-            return rc;
         }
     }
-    return 0;
+    (void)pthread_mutex_unlock(&segments->streams_lock);
+    return rc < 0 ? rc : 0;
 }
 
 static bool is_oldest_locked(const struct gb_segments *segments, const struct gb_segment *segment)

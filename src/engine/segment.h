@@ -65,7 +65,8 @@ struct gb_segments {
     struct gb_segment *table;
 
     pthread_mutex_t lock;
-    pthread_cond_t freed; /* a slot has become free */
+    pthread_cond_t freed;         /* a slot has become free */
+    pthread_mutex_t streams_lock; /* one gb_segments_sync_streams at a time */
     uint32_t free_count;
     unsigned next_drive; /* where the search for a free slot begins */
     _Atomic uint64_t live_bytes;

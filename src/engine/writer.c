@@ -291,7 +291,6 @@ static int note_extent(struct goblin_writer *writer)
     };
     gb_extent_encode(&extent, writer->extents + (size_t)writer->extent_count * GB_EXTENT_SIZE);
     writer->extent_count++;
-    atomic_store(&segment->stream_dirty, true);
     atomic_fetch_sub(&writer->store->streaming_bytes, writer->room.len - writer->room_used);
     writer->room.segment = NULL;
     return 0;
@@ -473,6 +472,30 @@ static enum goblin_durability durability_of(const struct goblin_writer *writer)
                : writer->options.durability;
 }
 
+/* The extents' bytes have come to the device: they are synced, or noted for whoever syncs next. What
+ * was noted while the last of them were in flight may have been synced without them. */
+static int settle_extents(struct goblin_writer *writer)
+{
+    const struct gb_io_ops *ops = writer->store->io->ops;
+    bool sync = durability_of(writer) == GOBLIN_DURABILITY_SYNCED;
+    struct gb_segment *last = NULL;
+    int rc = 0;
+    for (uint32_t i = 0; rc == 0 && i < writer->extent_count; i++) {
+        struct gb_extent extent;
+        rc = gb_extent_decode(&extent, writer->extents + (size_t)i * GB_EXTENT_SIZE);
+        GB_ASSERT(rc == 0);
+        struct gb_segment *segment = gb_segment_at(&writer->store->segments, extent.place);
+        if (segment != last && sync) {
+            rc = ops->file_sync(segment->file);
+            gb_tally_add_shared(&writer->store->tally, GB_COUNT_device_syncs, 1);
+        } else if (segment != last) {
+            atomic_store(&segment->stream_dirty, true);
+        }
+        last = segment;
+    }
+    return rc;
+}
+
 /* All bytes on the device; when asked, synced, before the record that makes them count. */
 static int finish_extents(struct goblin_writer *writer)
 {
@@ -483,22 +506,7 @@ static int finish_extents(struct goblin_writer *writer)
     if (rc == 0) {
         rc = close_extent(writer);
     }
-    if (rc < 0 || durability_of(writer) != GOBLIN_DURABILITY_SYNCED) {
-        return rc;
-    }
-    const struct gb_io_ops *ops = writer->store->io->ops;
-    struct gb_segment *synced = NULL;
-    for (uint32_t i = 0; rc == 0 && i < writer->extent_count; i++) {
-        struct gb_extent extent;
-        rc = gb_extent_decode(&extent, writer->extents + (size_t)i * GB_EXTENT_SIZE);
-        struct gb_segment *segment = gb_segment_at(&writer->store->segments, extent.place);
-        if (rc == 0 && segment != synced) {
-            rc = ops->file_sync(segment->file);
-            gb_tally_add_shared(&writer->store->tally, GB_COUNT_device_syncs, 1);
-            synced = segment;
-        }
-    }
-    return rc;
+    return rc == 0 ? settle_extents(writer) : rc;
 }
 
 static int publish(struct goblin_writer *writer, bool extents, uint64_t *version)
