@@ -49,13 +49,15 @@ int gb_check_put(const struct goblin *store, struct goblin_slice key, uint64_t v
     return gb_check_key(key);
 }
 
+static enum goblin_durability resolve(const struct goblin *store, enum goblin_durability durability)
+{
+    return durability == GOBLIN_DURABILITY_DEFAULT ? store->options.durability : durability;
+}
+
 int gb_make_durable(struct goblin *store, struct gb_lane *lane, uint64_t serial,
                     enum goblin_durability durability)
 {
-    if (durability == GOBLIN_DURABILITY_DEFAULT) {
-        durability = store->options.durability;
-    }
-    switch (durability) {
+    switch (resolve(store, durability)) {
     case GOBLIN_DURABILITY_SYNCED:
         return gb_lane_synced(lane, serial);
     case GOBLIN_DURABILITY_WRITTEN:
@@ -326,7 +328,12 @@ static int amend(struct goblin *store, struct goblin_slice key, struct gb_append
         gb_lane_cancel(lane, append);
     }
     gb_lane_unlock(lane);
-    if (answer == GOBLIN_OK) {
+    if (answer == GOBLIN_OK && !delete &&
+        resolve(store, options->durability) == GOBLIN_DURABILITY_SYNCED) {
+        /* The object is what is to be safe, and it may have been streamed in without a sync. */
+        rc = gb_segments_sync_streams(&store->segments);
+    }
+    if (answer == GOBLIN_OK && rc >= 0) {
         rc = gb_make_durable(store, lane, serial, options->durability);
     }
     return rc < 0 ? rc : answer;
