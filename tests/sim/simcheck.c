@@ -43,7 +43,7 @@ static bool judge(struct simrun *run, unsigned key, const struct goblin_info *in
     if (simkey_survives(model, crash, info, run->now_ms)) {
         return true;
     }
-    if (info == NULL && run->evicts) {
+    if (info == NULL && simcheck_counters(run) && run->evicts) {
         /* It left for lack of room; the log may still hold it at the next opening. */
         const struct simstate absent = {0};
         simkey_append(model, &absent, GOBLIN_DURABILITY_NONE);
