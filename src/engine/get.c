@@ -234,7 +234,6 @@ static void fail(struct gb_get *get, int reason)
 /* The oldest piece has come. True: the request goes on. */
 static bool take_piece(struct gb_get *get)
 {
-    struct goblin_reader *reader = get->reader;
     struct gb_piece *piece = &get->pieces[get->piece_head];
     int rc = gb_tail_verify(get, piece);
     if (rc < 0) {
@@ -242,7 +241,7 @@ static bool take_piece(struct gb_get *get)
         return false;
     }
     unsigned buffer = piece->buffer;
-    const unsigned char *bytes = reader->buffers[buffer].data + piece->skew;
+    const unsigned char *bytes = piece->data + piece->skew;
     struct goblin_chunk chunk = {.hold = hold_token(HOLD_BUFFER, buffer)};
     uint64_t before = get->deliver_at;
     bool on = hand_over(get, piece->from, bytes, piece->to - piece->from, &chunk);
@@ -460,7 +459,13 @@ static void read_tail(struct gb_get *get, const struct goblin_request *request)
         gb_get_recycle(get);
         return;
     }
-    int rc = gb_tail_plan(get);
+    int rc = get->load != NULL ? gb_buffer_reserve(get->load, get->info.size) : 0;
+    if (rc < 0) {
+        gb_get_end(get, rc);
+        gb_get_recycle(get);
+        return;
+    }
+    rc = gb_tail_plan(get);
     if (rc < 0) {
         fail(get, rc);
         gb_get_recycle(get);
@@ -475,13 +480,14 @@ static void read_tail(struct gb_get *get, const struct goblin_request *request)
 }
 
 static struct gb_get *take_get(struct goblin_reader *reader, struct goblin_request *request,
-                               int *answer)
+                               int *answer, struct goblin_buffer *load)
 {
     struct gb_get *get = reader->free_gets;
     reader->free_gets = get->next;
     get->free = false;
     get->request = request;
     get->answer = answer;
+    get->load = load;
     get->handed = false;
     get->first_planned = false;
     get->extent_count = 1;
@@ -503,10 +509,11 @@ static void tick(struct goblin_reader *reader)
     }
 }
 
-int gb_get_start(struct goblin_reader *reader, struct goblin_request *request, int *answer)
+int gb_get_start(struct goblin_reader *reader, struct goblin_request *request, int *answer,
+                 struct goblin_buffer *load)
 {
     uint64_t hash = gb_index_hash(request->key.data, request->key.len);
-    struct gb_get *get = take_get(reader, request, answer);
+    struct gb_get *get = take_get(reader, request, answer, load);
     gb_tally_add(&reader->tally, GB_COUNT_gets, (request->flags & GOBLIN_GET_QUIET) == 0);
     tick(reader);
     int rc = look_up(get, request, hash);

@@ -36,6 +36,13 @@ static void keep_memory(struct goblin *store)
     gb_arena_trim(&store->arena);
 }
 
+static void settle_all(struct goblin *store)
+{
+    for (unsigned i = 0; i < store->lane_count; i++) {
+        (void)gb_lane_settle(&store->lanes[i], true);
+    }
+}
+
 static void keep_disk(struct goblin *store)
 {
     int prepared = gb_segments_prepare(&store->segments, 2 * store->lane_count);
@@ -46,6 +53,11 @@ static void keep_disk(struct goblin *store)
     while (gb_segments_free_count(&store->segments) < gb_reclaim_target(store) &&
            !atomic_load(&store->keeper_stop)) {
         int rc = gb_reclaim_one(store);
+        if (rc == 0) {
+            /* What waits for its footer may be the oldest of its lane. */
+            settle_all(store);
+            rc = gb_reclaim_one(store);
+        }
         if (rc < 0 && rc != -ECANCELED) {
             gb_store_log(store, GOBLIN_LOG_ERROR, "reclaiming a segment failed: %s",
                          goblin_strerror(rc));
@@ -54,9 +66,6 @@ static void keep_disk(struct goblin *store)
             atomic_fetch_add(&store->reclaim_failures, 1);
             gb_segments_none(&store->segments);
             return;
-        }
-        for (unsigned i = 0; i < store->lane_count; i++) {
-            (void)gb_lane_settle(&store->lanes[i], false);
         }
     }
 }

@@ -138,7 +138,8 @@ void gb_reader_give_buffer(struct goblin_reader *reader, unsigned number)
 
 /* ---- requests ------------------------------------------------------------------------------------------------ */
 
-static int submit(struct goblin_reader *reader, struct goblin_request *request, int *answer)
+static int submit(struct goblin_reader *reader, struct goblin_request *request, int *answer,
+                  struct goblin_buffer *load)
 {
     int rc = gb_check_key(request->key);
     if (rc < 0) {
@@ -150,12 +151,12 @@ static int submit(struct goblin_reader *reader, struct goblin_request *request, 
     if (reader->free_gets == NULL) {
         return -EAGAIN;
     }
-    return gb_get_start(reader, request, answer);
+    return gb_get_start(reader, request, answer, load);
 }
 
 int goblin_submit(struct goblin_reader *reader, struct goblin_request *request)
 {
-    return submit(reader, request, NULL);
+    return submit(reader, request, NULL, NULL);
 }
 
 /* Every active request once. Callbacks change the list: a request that was to be next may have been
@@ -233,14 +234,20 @@ void goblin_release(struct goblin_reader *reader, uint64_t hold)
     gb_get_release_hold(reader, hold);
 }
 
-int goblin_get(struct goblin_reader *reader, struct goblin_request *request)
+static int wait_for(struct goblin_reader *reader, struct goblin_request *request,
+                    struct goblin_buffer *load)
 {
     int answer = INT32_MAX;
-    int rc = submit(reader, request, &answer);
+    int rc = submit(reader, request, &answer, load);
     while (rc >= 0 && answer == INT32_MAX) {
         rc = goblin_poll(reader, -1);
     }
     return rc < 0 ? rc : answer;
+}
+
+int goblin_get(struct goblin_reader *reader, struct goblin_request *request)
+{
+    return wait_for(reader, request, NULL);
 }
 
 /* ---- load ------------------------------------------------------------------------------------------------------- */
@@ -251,12 +258,13 @@ void goblin_buffer_free(struct goblin_buffer *buffer)
     *buffer = (struct goblin_buffer){0};
 }
 
-static int reserve(struct goblin_buffer *buffer, size_t bytes)
+int gb_buffer_reserve(struct goblin_buffer *buffer, uint64_t bytes)
 {
-    if (bytes <= buffer->capacity && buffer->data != NULL) {
+    /* The last read is rounded up, and may bring the sums along. */
+    size_t capacity = gb_align_up(bytes + gb_units(bytes) * GB_SUM_SIZE + 2 * GB_BLOCK, GB_BLOCK);
+    if (capacity <= buffer->capacity) {
         return 0;
     }
-    size_t capacity = gb_align_up(gb_max(bytes, GB_BLOCK), GB_BLOCK);
     void *data = NULL;
     if (posix_memalign(&data, GB_BLOCK, capacity) != 0) {
         return -ENOMEM;
@@ -278,9 +286,9 @@ static int load_chunk(void *arg, const struct goblin_chunk *chunk)
     struct load *load = arg;
     if (chunk->offset == 0) {
         load->info = *chunk->info;
-        load->fault = reserve(load->buffer, chunk->info->size);
+        load->fault = gb_buffer_reserve(load->buffer, chunk->info->size);
         if (load->fault == 0 && load->meta != NULL) {
-            load->fault = reserve(load->meta, chunk->meta.len);
+            load->fault = gb_buffer_reserve(load->meta, chunk->meta.len);
             if (load->fault == 0 && chunk->meta.len > 0) {
                 memcpy(load->meta->data, chunk->meta.data, chunk->meta.len);
             }
@@ -291,7 +299,10 @@ static int load_chunk(void *arg, const struct goblin_chunk *chunk)
         }
         load->buffer->len = chunk->info->size;
     }
-    memcpy(load->buffer->data + chunk->offset, chunk->data, chunk->len);
+    unsigned char *to = load->buffer->data + chunk->offset;
+    if (chunk->data != to) {
+        memcpy(to, chunk->data, chunk->len);
+    }
     return GOBLIN_CHUNK_DONE;
 }
 
@@ -305,7 +316,7 @@ int goblin_load(struct goblin_reader *reader, struct goblin_slice key, struct go
         .on_chunk = load_chunk,
         .arg = &load,
     };
-    int rc = goblin_get(reader, &request);
+    int rc = wait_for(reader, &request, buffer);
     if (load.fault < 0) {
         return load.fault;
     }

@@ -15,6 +15,7 @@
 #define GB_SMALL_MAX    2048u /* resident payloads up to this are copied rather than pinned */
 #define GB_WINDOW_BYTES 8192u /* checksums read at once */
 #define GB_DEPTH_MAX    64u
+#define GB_NO_BUFFER    UINT32_MAX
 
 struct gb_get;
 
@@ -41,11 +42,12 @@ struct gb_piece {
     struct gb_segment *segment;
     uint64_t from; /* payload positions; from the first byte read to one behind the last */
     uint64_t to;
-    uint64_t at;   /* offset of `from` in the segment */
-    uint32_t skew; /* where `from` lies in the buffer */
-    uint32_t sums; /* where its sums lie in the buffer, if window is NULL */
-    uint32_t len;  /* bytes read */
-    uint32_t buffer;
+    uint64_t at;         /* offset of `from` in the segment */
+    uint32_t skew;       /* where `from` lies in the buffer */
+    uint32_t sums;       /* where its sums lie in the buffer, if window is NULL */
+    uint32_t len;        /* bytes read */
+    uint32_t buffer;     /* GB_NO_BUFFER: it lands where goblin_load wants it */
+    unsigned char *data; /* where the read lands */
     int32_t result;
     uint8_t state;
     bool trusted; /* came from a write block in RAM */
@@ -56,6 +58,7 @@ struct gb_get {
     struct goblin_reader *reader;
     struct goblin_request *request; /* NULL: ended; only the device is still busy with it */
     int *answer;                    /* goblin_get's; NULL for a submitted one */
+    struct goblin_buffer *load;     /* goblin_load's: tail reads land in it; else NULL */
     struct goblin_info info;
     struct goblin_slice key; /* of `item` */
 
@@ -139,6 +142,9 @@ void gb_tail_release(struct gb_get *get, struct gb_piece *piece, bool keep_buffe
 
 /* ---- reader.c ------------------------------------------------------------------------------------------- */
 
+/* Makes room for a value of `bytes` and for what a direct read may write behind it. */
+int gb_buffer_reserve(struct goblin_buffer *buffer, uint64_t bytes);
+
 void gb_reader_give_buffer(struct goblin_reader *reader, unsigned number);
 
 /* ---- get.c --------------------------------------------------------------------------------------------- */
@@ -154,6 +160,9 @@ void gb_get_recycle(struct gb_get *get);
 
 void gb_get_release_hold(struct goblin_reader *reader, uint64_t hold);
 
-int gb_get_start(struct goblin_reader *reader, struct goblin_request *request, int *answer);
+/* `answer`: where the result goes, for a caller that waits; `load`: where the bytes shall land. Both
+ * may be NULL. */
+int gb_get_start(struct goblin_reader *reader, struct goblin_request *request, int *answer,
+                 struct goblin_buffer *load);
 
 #endif

@@ -367,8 +367,7 @@ static void drop_expired(void *arg, struct gb_locked *locked, struct gb_item *it
 {
     struct goblin *store = arg;
     int64_t expires_ms = gb_expiry_of(atomic_load(&item->expiry_meta));
-    if (gb_expired(expires_ms, gb_store_now_ms(store)) &&
-        gb_index_find_locked(locked, item->key, gb_item_key_len(item)) == item) {
+    if (gb_expired(expires_ms, gb_store_now_ms(store))) {
         gb_store_forget_locked(store, locked, item);
     }
 }

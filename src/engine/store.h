@@ -93,6 +93,12 @@ static inline struct gb_lane *gb_store_lane(struct goblin *store, uint64_t hash)
     return &store->lanes[(hash >> 40 & 0xff) % store->lane_count];
 }
 
+static inline const struct gb_drive *gb_store_drive(const struct goblin *store,
+                                                    const struct gb_segment *segment)
+{
+    return &store->drives[segment->drive];
+}
+
 static inline bool gb_expired(int64_t expires_ms, int64_t now_ms)
 {
     return expires_ms != 0 && expires_ms <= now_ms;

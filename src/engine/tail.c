@@ -79,8 +79,7 @@ static void *window_tag(struct gb_window *window)
 
 static uint32_t alignment_of(const struct gb_get *get, const struct gb_segment *segment)
 {
-    const struct gb_drive *drive = &get->reader->store->drives[segment->drive];
-    return drive->alignment.offset;
+    return gb_store_drive(get->reader->store, segment)->alignment.offset;
 }
 
 /* A window that holds the sums of units [first, first + count): one that is there, or a new read.
@@ -143,8 +142,27 @@ static unsigned take_buffer(struct goblin_reader *reader)
             return i;
         }
     }
-    GB_ASSERT(!"a free buffer was counted");
-    return 0;
+    GB_ASSERT(reader->buffers_free > 0);
+    return GB_NO_BUFFER;
+}
+
+/* Where the piece lands: at its final place in the buffer of goblin_load if that is aligned, else in
+ * one of the reader's. */
+static void place_piece(struct gb_get *get, struct gb_piece *piece, uint32_t alignment)
+{
+    struct goblin_reader *reader = get->reader;
+    piece->buffer = GB_NO_BUFFER;
+    if (get->load != NULL && piece->skew == 0 && piece->from >= get->meta_len) {
+        uint64_t at = piece->from - get->meta_len;
+        /* Only behind the value's end may a read bring more than payload: sums, padding. */
+        bool exact = piece->len == piece->to - piece->from || piece->to == get->size;
+        if (exact && at % alignment == 0 && at + piece->len <= get->load->capacity) {
+            piece->data = get->load->data + at;
+            return;
+        }
+    }
+    piece->buffer = take_buffer(reader);
+    piece->data = reader->buffers[piece->buffer].data;
 }
 
 /* How far one read goes from `from`, inside the extent and the range. */
@@ -169,9 +187,8 @@ static int fetch_unwritten(struct gb_get *get, struct gb_piece *piece,
         atomic_load_explicit(&view->segment->written, memory_order_acquire) >= need) {
         return 0;
     }
-    unsigned char *to = get->reader->buffers[piece->buffer].data + piece->skew;
-    int rc = gb_lane_fetch(&store->lanes[view->segment->lane], view->segment, piece->at, to,
-                           (uint32_t)(piece->to - piece->from));
+    int rc = gb_lane_fetch(&store->lanes[view->segment->lane], view->segment, piece->at,
+                           piece->data + piece->skew, (uint32_t)(piece->to - piece->from));
     if (rc == 1) {
         piece->trusted = true;
         piece->state = GB_PIECE_READY;
@@ -206,23 +223,24 @@ static int plan_piece(struct gb_get *get, const struct extent_view *view, struct
         .skew = (uint32_t)(at - read_from),
         .sums = (uint32_t)(table + first_unit * GB_SUM_SIZE - read_from),
         .len = (uint32_t)(read_end - read_from),
-        .buffer = take_buffer(reader),
         .state = GB_PIECE_READING,
     };
     GB_ASSERT(piece->len <= reader->buffer_bytes);
+    place_piece(get, piece, gb_store_drive(reader->store, view->segment)->alignment.memory);
     int rc = fetch_unwritten(get, piece, view, gb_align_up(table_end, alignment));
     if (rc == 0 && !along) {
         rc = get_window(get, view, first_unit, unit_end - first_unit, &piece->window);
     }
     if (rc == 0) {
-        rc = queue_read(get, view->segment, reader->buffers[piece->buffer].data, piece->len,
-                        read_from, piece);
+        rc = queue_read(get, view->segment, piece->data, piece->len, read_from, piece);
     }
     if (rc < 0) {
         if (piece->window != NULL) {
             piece->window->refs--;
         }
-        gb_reader_give_buffer(reader, piece->buffer);
+        if (piece->buffer != GB_NO_BUFFER) {
+            gb_reader_give_buffer(reader, piece->buffer);
+        }
         return rc;
     }
     return 0;
@@ -283,7 +301,7 @@ int gb_tail_verify(const struct gb_get *get, const struct gb_piece *piece)
     if (piece->trusted) {
         return 0;
     }
-    const unsigned char *buffer = get->reader->buffers[piece->buffer].data;
+    const unsigned char *buffer = piece->data;
     const struct gb_window *window = piece->window;
     struct extent_view view;
     int rc = find_extent(get, piece->from, &view);
@@ -327,7 +345,7 @@ void gb_tail_release(struct gb_get *get, struct gb_piece *piece, bool keep_buffe
     if (piece->window != NULL) {
         piece->window->refs--;
     }
-    if (!keep_buffer) {
+    if (!keep_buffer && piece->buffer != GB_NO_BUFFER) {
         gb_reader_give_buffer(get->reader, piece->buffer);
     }
     get->piece_head = (get->piece_head + 1) % GB_DEPTH_MAX;
