@@ -158,9 +158,10 @@ int gb_lane_settle(struct gb_lane *lane, bool all);
 
 /* ---- reading what is not written yet ---------------------------------------------------------------- */
 
-/* Copies [offset, offset + len) of `segment` from the lane's blocks if all of it is there.
- * 1: copied; 0: the device has it now; negative: the write failed. */
+/* Copies [offset, offset + len) of `segment` from the lane's blocks if all of it is there; `end`:
+ * where the sums of these bytes end.
+ * 1: copied; 0: the device has everything up to `end` now; negative: the write failed. */
 int gb_lane_fetch(struct gb_lane *lane, struct gb_segment *segment, uint64_t offset, void *to,
-                  uint32_t len);
+                  uint32_t len, uint64_t end);
 
 #endif

@@ -285,12 +285,12 @@ static bool copy_from_blocks(const struct gb_lane *lane, const struct gb_segment
 }
 
 int gb_lane_fetch(struct gb_lane *lane, struct gb_segment *segment, uint64_t offset, void *to,
-                  uint32_t len)
+                  uint32_t len, uint64_t end)
 {
     int rc = 0;
     gb_lane_lock(lane);
     (void)gb_lane_reap(lane, 0);
-    if (atomic_load(&segment->written) < offset + len) {
+    if (atomic_load(&segment->written) < end) {
         if (copy_from_blocks(lane, segment, offset, to, len)) {
             rc = 1;
         } else {

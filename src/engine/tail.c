@@ -188,7 +188,7 @@ static int fetch_unwritten(struct gb_get *get, struct gb_piece *piece,
         return 0;
     }
     int rc = gb_lane_fetch(&store->lanes[view->segment->lane], view->segment, piece->at,
-                           piece->data + piece->skew, (uint32_t)(piece->to - piece->from));
+                           piece->data + piece->skew, (uint32_t)(piece->to - piece->from), need);
     if (rc == 1) {
         piece->trusted = true;
         piece->state = GB_PIECE_READY;
