@@ -2,11 +2,13 @@
 JOBS ?= 2
 PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 60
+SEED ?= 1
+SEEDS ?= 10000
 export JOBS FUZZ_SECONDS
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build demo test check units asan tsan tidy fuzz format install clean
+.PHONY: help build demo test check units asan tsan tidy fuzz sim soak format install clean
 .PHONY: need-build need-demo need-test
 
 help: ## print this menu
@@ -37,6 +39,14 @@ tidy: need-test ## clang-tidy over src/ (scripts/tidy --changed looks at your ch
 
 fuzz: need-test ## run every fuzz target for FUZZ_SECONDS (60) each
 	scripts/fuzz
+
+sim: need-test ## one simulated life of a store, step by step: make sim SEED=7
+	@scripts/build dev goblin-sim
+	build/dev/tests/goblin-sim --seed $(SEED)
+
+soak: need-test ## SEEDS (10,000) simulated lives, in a few minutes
+	@scripts/build dev goblin-sim
+	build/dev/tests/goblin-sim --seeds $(SEEDS)
 
 format: need-test ## put every C file into the house's shape
 	scripts/check-format --fix
