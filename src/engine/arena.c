@@ -65,24 +65,32 @@ uint32_t gb_cursor_room(const struct gb_arena *arena, const struct gb_cursor *cu
     return cursor->block == GB_NO_BLOCK ? 0 : arena->block_bytes - cursor->fill;
 }
 
-static void seal_locked(struct gb_arena *arena, struct gb_cursor *cursor)
+bool gb_cursor_fits(const struct gb_arena *arena, const struct gb_cursor *cursor, uint32_t bytes)
 {
-    struct gb_block *block = &arena->blocks[cursor->block];
-    block->fill = cursor->fill;
-    block->state = GB_BLOCK_SEALED;
-    block->stamp = ++arena->next_stamp;
-    cursor->block = GB_NO_BLOCK;
-    cursor->fill = 0;
+    return bytes <= gb_cursor_room(arena, cursor) ||
+           (cursor->gap_block != GB_NO_BLOCK && bytes <= arena->block_bytes - cursor->gap_fill);
 }
 
-void gb_cursor_seal(struct gb_arena *arena, struct gb_cursor *cursor)
+static void seal_locked(struct gb_arena *arena, uint32_t number, uint32_t fill)
+{
+    struct gb_block *block = &arena->blocks[number];
+    block->fill = fill;
+    block->state = GB_BLOCK_SEALED;
+    block->stamp = ++arena->next_stamp;
+}
+
+static void leave_block_locked(struct gb_arena *arena, struct gb_cursor *cursor)
 {
     if (cursor->block == GB_NO_BLOCK) {
         return;
     }
-    (void)pthread_mutex_lock(&arena->lock);
-    seal_locked(arena, cursor);
-    (void)pthread_mutex_unlock(&arena->lock);
+    if (cursor->gap_block != GB_NO_BLOCK) {
+        seal_locked(arena, cursor->gap_block, cursor->gap_fill);
+    }
+    cursor->gap_block = cursor->block;
+    cursor->gap_fill = cursor->fill;
+    cursor->block = GB_NO_BLOCK;
+    cursor->fill = 0;
 }
 
 static uint32_t take_free_locked(struct gb_arena *arena)
@@ -98,9 +106,7 @@ static uint32_t take_free_locked(struct gb_arena *arena)
 bool gb_cursor_renew(struct gb_arena *arena, struct gb_cursor *cursor, uint32_t reserve)
 {
     (void)pthread_mutex_lock(&arena->lock);
-    if (cursor->block != GB_NO_BLOCK) {
-        seal_locked(arena, cursor);
-    }
+    leave_block_locked(arena, cursor);
     uint32_t used = atomic_load(&arena->used);
     uint32_t number = GB_NO_BLOCK;
     if (reserve == GB_RENEW_FORCED || used + reserve < atomic_load(&arena->allowed)) {
@@ -121,16 +127,21 @@ bool gb_cursor_renew(struct gb_arena *arena, struct gb_cursor *cursor, uint32_t 
 
 uint64_t gb_cursor_lay(struct gb_arena *arena, struct gb_cursor *cursor, uint32_t bytes)
 {
-    GB_ASSERT(bytes % 8 == 0 && bytes <= gb_cursor_room(arena, cursor));
-    uint64_t place = ((uint64_t)cursor->block << arena->block_shift) + cursor->fill;
-    cursor->fill += bytes;
+    GB_ASSERT(bytes % 8 == 0 && gb_cursor_fits(arena, cursor, bytes));
+    cursor->in_gap =
+        cursor->gap_block != GB_NO_BLOCK && bytes <= arena->block_bytes - cursor->gap_fill;
+    uint32_t block = cursor->in_gap ? cursor->gap_block : cursor->block;
+    uint32_t *fill = cursor->in_gap ? &cursor->gap_fill : &cursor->fill;
+    uint64_t place = ((uint64_t)block << arena->block_shift) + *fill;
+    *fill += bytes;
     return place;
 }
 
 void gb_cursor_unlay(struct gb_cursor *cursor, uint32_t bytes)
 {
-    GB_ASSERT(cursor->block != GB_NO_BLOCK && cursor->fill >= bytes);
-    cursor->fill -= bytes;
+    uint32_t *fill = cursor->in_gap ? &cursor->gap_fill : &cursor->fill;
+    GB_ASSERT(*fill >= bytes);
+    *fill -= bytes;
 }
 
 void gb_arena_born(struct gb_arena *arena, const struct gb_item *item)

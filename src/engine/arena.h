@@ -88,39 +88,44 @@ static inline struct gb_block *gb_arena_block(struct gb_arena *arena, uint64_t p
 
 /* ---- laying items ------------------------------------------------------------------------------ */
 
+/* Two blocks: the one being filled, and the gap at the end of the one before, where smaller items
+ * still fit. */
 struct gb_cursor {
     uint32_t block; /* GB_NO_BLOCK: none */
     uint32_t fill;
+    uint32_t gap_block;
+    uint32_t gap_fill;
+    bool in_gap;  /* where the last item went */
     uint8_t kind; /* enum gb_block_kind */
 };
 
 static inline void gb_cursor_init(struct gb_cursor *cursor, enum gb_block_kind kind)
 {
-    cursor->block = GB_NO_BLOCK;
-    cursor->fill = 0;
-    cursor->kind = (uint8_t)kind;
+    *cursor =
+        (struct gb_cursor){.block = GB_NO_BLOCK, .gap_block = GB_NO_BLOCK, .kind = (uint8_t)kind};
 }
 
 /* The largest item a block can take. */
 uint32_t gb_arena_item_max(const struct gb_arena *arena);
+
+/* Whether an item of `bytes` has room, in the block or in the gap. */
+bool gb_cursor_fits(const struct gb_arena *arena, const struct gb_cursor *cursor, uint32_t bytes);
 
 /* Bytes left in the cursor's block. */
 uint32_t gb_cursor_room(const struct gb_arena *arena, const struct gb_cursor *cursor);
 
 #define GB_RENEW_FORCED UINT32_MAX
 
-/* Seals the cursor's block and opens a free one, leaving at least `reserve` blocks allowed to
+/* Makes the cursor's block the gap, seals the gap before, and opens a free one, leaving at least `reserve` blocks allowed to
  * others; GB_RENEW_FORCED may pass what is allowed by a few blocks, which is how the hand makes
  * room. False: none to be had; the cursor has no block then. */
 bool gb_cursor_renew(struct gb_arena *arena, struct gb_cursor *cursor, uint32_t reserve);
 
-/* Lays `bytes` (a multiple of 8, no more than the room). Returns the place. */
+/* Lays `bytes` (a multiple of 8), which must fit. Returns the place. */
 uint64_t gb_cursor_lay(struct gb_arena *arena, struct gb_cursor *cursor, uint32_t bytes);
 
 /* Takes back the last lay, if its item was never published. */
 void gb_cursor_unlay(struct gb_cursor *cursor, uint32_t bytes);
-
-void gb_cursor_seal(struct gb_arena *arena, struct gb_cursor *cursor);
 
 /* ---- life of an item ---------------------------------------------------------------------------- */
 

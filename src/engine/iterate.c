@@ -2,8 +2,11 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "engine/store.h"
+
+#define CLEAR_PATIENCE 50u /* looks for room for a clear, 20 ms apart */
 
 /* What one bucket held, copied out so that callbacks run without its lock. */
 struct catch
@@ -120,6 +123,20 @@ static int append_clears(struct goblin *store, uint64_t serials[GB_LANES_MAX])
     return rc;
 }
 
+static void lock_lanes(struct goblin *store)
+{
+    for (unsigned i = 0; i < store->lane_count; i++) {
+        gb_lane_lock(&store->lanes[i]);
+    }
+}
+
+static void unlock_lanes(struct goblin *store)
+{
+    for (unsigned i = store->lane_count; i > 0; i--) {
+        gb_lane_unlock(&store->lanes[i - 1]);
+    }
+}
+
 int goblin_clear(struct goblin *store)
 {
     if (store->options.read_only) {
@@ -128,10 +145,17 @@ int goblin_clear(struct goblin *store)
     uint64_t serials[GB_LANES_MAX] = {0};
     struct sweep sweep = {.store = store};
     /* With the lanes held nothing is published between the records and the sweep. */
-    for (unsigned i = 0; i < store->lane_count; i++) {
-        gb_lane_lock(&store->lanes[i]);
-    }
+    lock_lanes(store);
     int rc = append_clears(store, serials);
+    for (unsigned i = 0; rc == -ENOSPC && i < CLEAR_PATIENCE; i++) {
+        /* The keeper needs the lanes to make room. */
+        unlock_lanes(store);
+        const struct timespec pause = {.tv_nsec = 20000000};
+        gb_store_poke(store);
+        (void)nanosleep(&pause, NULL);
+        lock_lanes(store);
+        rc = append_clears(store, serials);
+    }
     if (rc == 0) {
         sweep.before = gb_store_next_sequence(store);
         uint64_t cursor = 0;
@@ -140,9 +164,7 @@ int goblin_clear(struct goblin *store)
         } while (cursor != 0);
         gb_tally_add_shared(&store->tally, GB_COUNT_left_deleted, sweep.count);
     }
-    for (unsigned i = store->lane_count; i > 0; i--) {
-        gb_lane_unlock(&store->lanes[i - 1]);
-    }
+    unlock_lanes(store);
     for (unsigned i = 0; rc == 0 && i < store->lane_count; i++) {
         rc = gb_lane_synced(&store->lanes[i], serials[i]);
     }

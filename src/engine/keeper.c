@@ -64,7 +64,9 @@ static void keep_disk(struct goblin *store)
         }
         if (rc <= 0) {
             atomic_fetch_add(&store->reclaim_failures, 1);
-            gb_segments_none(&store->segments);
+            if (store->options.mode == GOBLIN_MODE_STORE) {
+                gb_segments_none(&store->segments);
+            }
             return;
         }
     }

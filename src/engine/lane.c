@@ -12,6 +12,7 @@
 #include "engine/lane_internal.h"
 #include "engine/store.h"
 
+#define CACHE_PATIENCE 250u /* fruitless rounds of reclaiming, 20 ms or more each */
 #define SUMMARY_PIECES 512u /* of a segment's size, one piece of the summary */
 
 static uint32_t summary_piece_bytes(const struct gb_lane *lane)
@@ -443,6 +444,9 @@ static int wait_for_space(struct gb_lane *lane)
     struct gb_segments *segments = &store->segments;
     gb_lane_unlock(lane);
     uint32_t failures = atomic_load(&store->reclaim_failures);
+    /* A cache is never full for long: streams and readers that keep old segments end. */
+    bool cache = store->options.mode == GOBLIN_MODE_CACHE && store->keeper_running;
+    uint32_t patience = cache ? CACHE_PATIENCE : 2;
     int rc = -ENOSPC;
     (void)pthread_mutex_lock(&segments->lock);
     while (!atomic_load(&store->keeper_stop)) {
@@ -450,7 +454,7 @@ static int wait_for_space(struct gb_lane *lane)
             rc = 0;
             break;
         }
-        if (atomic_load(&store->reclaim_failures) - failures > 2) {
+        if (atomic_load(&store->reclaim_failures) - failures > patience) {
             break;
         }
         (void)pthread_mutex_unlock(&segments->lock);
@@ -475,6 +479,16 @@ static int wait_for_space(struct gb_lane *lane)
     return rc;
 }
 
+/* Whether to turn to another segment. While there is none, one with something alive in it stays open
+ * for the small records that still fit, such as deletes. */
+static bool may_turn(struct gb_lane *lane, bool relocation)
+{
+    struct gb_segments *segments = &lane->store->segments;
+    uint32_t reserve = relocation ? 0 : gb_lane_reserve_segments(lane->store);
+    return lane->segment == NULL || atomic_load(&lane->segment->live_bytes) == 0 ||
+           gb_segments_free_count(segments) > reserve;
+}
+
 int gb_lane_ready(struct gb_lane *lane, uint64_t need, bool relocation)
 {
     struct goblin *store = lane->store;
@@ -483,11 +497,11 @@ int gb_lane_ready(struct gb_lane *lane, uint64_t need, bool relocation)
             lane->footer.piece_count + 2 < GB_PIECES_MAX) {
             return 0;
         }
-        int rc = gb_lane_seal(lane);
-        if (rc < 0) {
-            return rc;
+        int rc = -ENOSPC;
+        if (may_turn(lane, relocation)) {
+            rc = gb_lane_seal(lane);
+            rc = rc < 0 ? rc : open_segment(lane, relocation);
         }
-        rc = open_segment(lane, relocation);
         if (rc == -ENOSPC && !relocation) {
             rc = wait_for_space(lane);
         }

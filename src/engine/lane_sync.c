@@ -10,7 +10,11 @@
 
 uint32_t gb_lane_reserve_segments(const struct goblin *store)
 {
-    return store->options.mode == GOBLIN_MODE_CACHE ? 1 : 2;
+    if (store->options.mode == GOBLIN_MODE_CACHE) {
+        return 1;
+    }
+    /* One for the keeper and one for each lane's deletes, as far as that is a small part. */
+    return (uint32_t)gb_min(gb_max(2, store->segments.count / 32), store->lane_count + 1);
 }
 
 void gb_lane_advance(struct gb_lane *lane, struct gb_segment *segment)

@@ -48,11 +48,12 @@ static uint64_t lay_promotion(struct goblin *store, uint32_t fixed, uint32_t *re
     struct gb_cursor *cursor = &residency->hot;
     uint32_t bytes = (uint32_t)gb_align_up(fixed + *resident, 8);
     uint32_t room = gb_cursor_room(&store->arena, cursor);
-    if (bytes > room && room > fixed + *resident / 2) {
+    if (!gb_cursor_fits(&store->arena, cursor, bytes) && room > fixed + *resident / 2) {
         *resident = (uint32_t)gb_align_down(room - fixed, GB_BLOCK);
         bytes = (uint32_t)gb_align_up(fixed + *resident, 8);
     }
-    if (bytes > room && !gb_cursor_renew(&store->arena, cursor, reserve_of(store))) {
+    if (!gb_cursor_fits(&store->arena, cursor, bytes) &&
+        !gb_cursor_renew(&store->arena, cursor, reserve_of(store))) {
         gb_store_poke(store);
         return 0;
     }
@@ -117,8 +118,8 @@ static int lay_restored(struct goblin *store, const struct gb_item *item, uint32
     if (bytes > gb_arena_item_max(&store->arena)) {
         return 0;
     }
-    if (bytes > gb_cursor_room(&store->arena, cursor) &&
-        !gb_cursor_renew(&store->arena, cursor, reserve_of(store))) {
+    if (!gb_cursor_fits(&store->arena, cursor, bytes) &&
+        !gb_cursor_renew(&store->arena, cursor, atomic_load(&store->residency.ahead))) {
         return -ENOMEM;
     }
     promotion->place = gb_cursor_lay(&store->arena, cursor, bytes);
@@ -129,23 +130,34 @@ static int lay_restored(struct goblin *store, const struct gb_item *item, uint32
     return 1;
 }
 
-int gb_residency_restore(struct goblin *store, struct goblin_slice key, uint64_t sequence,
-                         uint32_t resident, struct gb_promotion *promotion)
+static int try_restore(struct goblin *store, struct goblin_slice key, uint32_t resident,
+                       struct gb_promotion *promotion)
 {
-    promotion->place = 0;
-    promotion->sequence = sequence;
-    promotion->hash = gb_index_hash(key.data, key.len);
     int rc = 0;
     (void)pthread_mutex_lock(&store->residency.lock);
     struct gb_locked locked;
     gb_index_lock(store->index, promotion->hash, &locked);
     const struct gb_item *item = gb_index_find_locked(&locked, key.data, key.len);
     if (item != NULL && resident <= gb_item_size(item) && gb_item_resident(item) < resident &&
-        atomic_load_explicit(&item->sequence, memory_order_relaxed) == sequence) {
+        atomic_load_explicit(&item->sequence, memory_order_relaxed) == promotion->sequence) {
         rc = lay_restored(store, item, resident, promotion);
     }
     gb_index_unlock(&locked);
     (void)pthread_mutex_unlock(&store->residency.lock);
+    return rc;
+}
+
+int gb_residency_restore(struct goblin *store, struct goblin_slice key, uint64_t sequence,
+                         uint32_t resident, struct gb_promotion *promotion)
+{
+    *promotion =
+        (struct gb_promotion){.sequence = sequence, .hash = gb_index_hash(key.data, key.len)};
+    int rc = try_restore(store, key, resident, promotion);
+    /* Restoring leaves bare items dead behind it: their blocks come first. */
+    while (rc == -ENOMEM && gb_residency_tidy(store)) {
+        gb_residency_release(store);
+        rc = try_restore(store, key, resident, promotion);
+    }
     return rc;
 }
 

@@ -88,7 +88,7 @@ static struct gb_item *lay_item(struct goblin *store, struct gb_publication *pub
     if (*footprint > gb_arena_item_max(&store->arena)) {
         return NULL;
     }
-    if (*footprint > gb_cursor_room(&store->arena, cursor) && !gb_residency_renew(store, cursor)) {
+    if (!gb_cursor_fits(&store->arena, cursor, *footprint) && !gb_residency_renew(store, cursor)) {
         return NULL;
     }
     uint64_t place = gb_cursor_lay(&store->arena, cursor, *footprint);
@@ -297,6 +297,10 @@ static int amend(struct goblin *store, struct goblin_slice key, struct gb_append
     bool delete = append->record.type == GB_RECORD_DELETE;
     gb_lane_lock(lane);
     int rc = gb_lane_begin(lane, append);
+    if (rc == -ENOSPC && append->relocation) {
+        append->relocation = false; /* this way it waits for the keeper */
+        rc = gb_lane_begin(lane, append);
+    }
     if (rc < 0) {
         gb_lane_unlock(lane);
         return rc;
@@ -328,8 +332,8 @@ static int amend(struct goblin *store, struct goblin_slice key, struct gb_append
         gb_lane_cancel(lane, append);
     }
     gb_lane_unlock(lane);
-    if (answer == GOBLIN_OK && !delete &&
-        resolve(store, options->durability) == GOBLIN_DURABILITY_SYNCED) {
+    if (answer == GOBLIN_OK &&
+        !delete &&resolve(store, options->durability) == GOBLIN_DURABILITY_SYNCED) {
         /* The object is what is to be safe, and it may have been streamed in without a sync. */
         rc = gb_segments_sync_streams(&store->segments);
     }
@@ -351,8 +355,10 @@ int goblin_delete(struct goblin *store, struct goblin_slice key,
         options->condition != GOBLIN_IF_PRESENT) {
         return -EINVAL;
     }
-    /* A delete makes room, so it may use the segments kept for that. */
-    struct gb_append append = {.record = {.type = GB_RECORD_DELETE}, .relocation = true};
+    /* A delete makes room, so a full store lets it use the segments kept for that; a cache makes room
+     * by itself, and would have none to do it with. */
+    struct gb_append append = {.record = {.type = GB_RECORD_DELETE},
+                               .relocation = store->options.mode == GOBLIN_MODE_STORE};
     return amend(store, key, &append, options);
 }
 

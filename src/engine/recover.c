@@ -34,7 +34,7 @@ static struct gb_item *lay_bare(struct goblin *store, const struct gb_entry *ent
     uint32_t side = extents != NULL ? GB_EXTENTS_HEADER + record->extent_count * GB_EXTENT_SIZE : 0;
     uint32_t bytes = gb_item_footprint_for(record->key_len, side, 0);
     if (bytes > gb_arena_item_max(&store->arena) ||
-        (bytes > gb_cursor_room(&store->arena, cursor) && !gb_residency_renew(store, cursor))) {
+        (!gb_cursor_fits(&store->arena, cursor, bytes) && !gb_residency_renew(store, cursor))) {
         return NULL;
     }
     struct gb_item *item =

@@ -67,9 +67,9 @@ void gb_residency_tick(struct goblin *store, uint64_t requests)
 
 /* ---- which block ------------------------------------------------------------------------------------------ */
 
-/* The block with the smallest live share if that is small, else the oldest hot one, else the
- * emptiest cold one. */
-static uint32_t choose_block(struct goblin *store)
+/* The block with the smallest live share if that is small; else, unless only such are wanted, the
+ * oldest hot one, else the oldest cold one. */
+static uint32_t choose_block(struct goblin *store, bool only_empty)
 {
     struct gb_arena *arena = &store->arena;
     uint32_t oldest = GB_NO_BLOCK;
@@ -107,6 +107,9 @@ static uint32_t choose_block(struct goblin *store)
     if (emptiest != GB_NO_BLOCK && least_live < GREEDY_LIVE) {
         return emptiest;
     }
+    if (only_empty) {
+        return GB_NO_BLOCK;
+    }
     /* Hot blocks are walked in turn; when few are left, what fills memory lies in cold ones. */
     if (oldest != GB_NO_BLOCK && (hot > used / 8 || cold_oldest == GB_NO_BLOCK)) {
         return oldest;
@@ -114,13 +117,13 @@ static uint32_t choose_block(struct goblin *store)
     return cold_oldest;
 }
 
-static bool begin_walk(struct goblin *store)
+static bool begin_walk(struct goblin *store, bool only_empty)
 {
     struct gb_residency *residency = &store->residency;
     if (atomic_load(&store->arena.limbo) >= GB_RESIDENCY_SPARE / 2) {
         return false; /* readers hold what was walked; more walking would not free it */
     }
-    uint32_t block = choose_block(store);
+    uint32_t block = choose_block(store, only_empty);
     if (block == GB_NO_BLOCK || !gb_arena_walk(&store->arena, block)) {
         return false;
     }
@@ -162,12 +165,13 @@ static uint64_t lay_copy(struct goblin *store, const struct gb_item *item, uint3
     uint32_t fixed = (uint32_t)sizeof(*item) + gb_item_key_len(item) + gb_item_side_len(item);
     uint32_t bytes = (uint32_t)gb_align_up(fixed + *resident, 8);
     uint32_t room = gb_cursor_room(&store->arena, cursor);
-    if (bytes > room && hot && room > fixed + *resident / 2) {
+    if (!gb_cursor_fits(&store->arena, cursor, bytes) && hot && room > fixed + *resident / 2) {
         /* The rest of the block takes a good part of it. */
         *resident = (uint32_t)gb_align_down(room - fixed, GB_BLOCK);
         bytes = (uint32_t)gb_align_up(fixed + *resident, 8);
     }
-    if (bytes > room && !gb_cursor_renew(&store->arena, cursor, GB_RENEW_FORCED)) {
+    if (!gb_cursor_fits(&store->arena, cursor, bytes) &&
+        !gb_cursor_renew(&store->arena, cursor, GB_RENEW_FORCED)) {
         return 0;
     }
     return gb_cursor_lay(&store->arena, cursor, bytes);
@@ -226,7 +230,7 @@ enum gb_step gb_residency_step(struct goblin *store, double threshold, bool mand
 {
     struct gb_residency *residency = &store->residency;
     *freed = 0;
-    if (residency->block == GB_NO_BLOCK && !begin_walk(store)) {
+    if (residency->block == GB_NO_BLOCK && !begin_walk(store, false)) {
         return GB_STEP_NOTHING;
     }
     const struct gb_block *block = &store->arena.blocks[residency->block];
@@ -315,6 +319,20 @@ void gb_residency_reclaim(struct goblin *store, uint32_t blocks)
             gb_residency_release(store);
         }
     }
+}
+
+bool gb_residency_tidy(struct goblin *store)
+{
+    struct gb_residency *residency = &store->residency;
+    (void)pthread_mutex_lock(&residency->lock);
+    bool walks = residency->block != GB_NO_BLOCK || begin_walk(store, true);
+    enum gb_step step = walks ? GB_STEP_DEAD : GB_STEP_NOTHING;
+    while (step != GB_STEP_BLOCK && step != GB_STEP_NOTHING) {
+        uint32_t freed = 0;
+        step = gb_residency_step(store, 0, false, &freed);
+    }
+    (void)pthread_mutex_unlock(&residency->lock);
+    return walks;
 }
 
 void gb_residency_release(struct goblin *store)

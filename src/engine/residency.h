@@ -94,6 +94,9 @@ bool gb_residency_renew(struct goblin *store, struct gb_cursor *cursor);
 /* Walks until `blocks` are available or coming, or nothing more can be freed. */
 void gb_residency_reclaim(struct goblin *store, uint32_t blocks);
 
+/* Walks one block that is mostly dead, if there is one, cutting nothing. True: it did. */
+bool gb_residency_tidy(struct goblin *store);
+
 /* Waits for a grace period and frees what was walked before. */
 void gb_residency_release(struct goblin *store);
 
