@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <time.h>
 
+#include "engine/expire.h"
 #include "engine/reclaim.h"
 #include "engine/recover.h"
 
@@ -76,6 +77,9 @@ void gb_keeper_round(struct goblin *store)
 {
     keep_memory(store);
     keep_lanes(store);
+    if (store->options.mode == GOBLIN_MODE_STORE) {
+        gb_expire_some(store);
+    }
     keep_disk(store);
 }
 

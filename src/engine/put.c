@@ -271,19 +271,46 @@ int goblin_put(struct goblin *store, struct goblin_slice key, struct goblin_slic
 
 /* ---- delete and touch ----------------------------------------------------------------------------------------- */
 
-/* Finds the live object under the bucket lock; an expired one is forgotten on the way. */
-static struct gb_item *find_live_locked(struct goblin *store, struct gb_locked *locked,
-                                        struct goblin_slice key)
+/* Forgets the object; the record that is being appended says so. */
+static void bury(struct goblin *store, struct gb_locked *locked, const struct gb_item *item,
+                 struct gb_append *append)
 {
-    struct gb_item *item = gb_index_find_locked(locked, key.data, key.len);
-    if (item != NULL &&
-        gb_expired(gb_expiry_of(atomic_load_explicit(&item->expiry_meta, memory_order_relaxed)),
-                   gb_store_now_ms(store))) {
-        gb_store_forget_locked(store, locked, item);
-        gb_tally_add_shared(&store->tally, GB_COUNT_left_expired, 1);
-        item = NULL;
+    append->record = (struct gb_record){
+        .type = GB_RECORD_DELETE,
+        .key_len = append->record.key_len,
+        .version = item->version,
+    };
+    gb_store_forget_locked(store, locked, item);
+}
+
+/* Under the bucket lock: judges, changes the item, and draws a sequence if the record is to stay. */
+static int amend_locked(struct goblin *store, struct gb_locked *locked, struct gb_append *append,
+                        const struct goblin_put_options *options, uint64_t *sequence)
+{
+    struct gb_record *record = &append->record;
+    struct gb_item *item = gb_index_find_locked(locked, append->key, record->key_len);
+    if (item == NULL) {
+        return GOBLIN_MISS;
     }
-    return item;
+    uint64_t packed = atomic_load_explicit(&item->expiry_meta, memory_order_relaxed);
+    bool expired = gb_expired(gb_expiry_of(packed), gb_store_now_ms(store));
+    int answer = expired ? GOBLIN_MISS : gb_check_condition(options, item);
+    if (!expired && answer != GOBLIN_OK) {
+        return answer;
+    }
+    *sequence = gb_store_next_sequence(store);
+    if (expired) {
+        gb_tally_add_shared(&store->tally, GB_COUNT_left_expired, 1);
+    }
+    if (expired || record->type == GB_RECORD_DELETE) {
+        bury(store, locked, item, append);
+    } else {
+        record->version = item->version;
+        record->link = atomic_load_explicit(&item->sequence, memory_order_relaxed);
+        packed = gb_item_pack_expiry(record->expires_ms, gb_meta_len_of(packed));
+        atomic_store_explicit(&item->expiry_meta, packed, memory_order_relaxed);
+    }
+    return answer;
 }
 
 /* What delete and touch have in common: a record without payload about an object that is there. */
@@ -294,7 +321,7 @@ static int amend(struct goblin *store, struct goblin_slice key, struct gb_append
     struct gb_lane *lane = gb_store_lane(store, hash);
     append->key = key.data;
     append->record.key_len = (uint16_t)key.len;
-    bool delete = append->record.type == GB_RECORD_DELETE;
+    bool erase = append->record.type == GB_RECORD_DELETE;
     gb_lane_lock(lane);
     int rc = gb_lane_begin(lane, append);
     if (rc == -ENOSPC && append->relocation) {
@@ -307,33 +334,20 @@ static int amend(struct goblin *store, struct goblin_slice key, struct gb_append
     }
     struct gb_locked locked;
     gb_index_lock(store->index, hash, &locked);
-    struct gb_item *item = find_live_locked(store, &locked, key);
-    int answer = item == NULL ? GOBLIN_MISS : gb_check_condition(options, item);
     uint64_t sequence = 0;
-    if (answer == GOBLIN_OK) {
-        sequence = gb_store_next_sequence(store);
-        append->record.version = item->version;
-        if (delete) {
-            gb_store_forget_locked(store, &locked, item);
-        } else {
-            append->record.link = atomic_load_explicit(&item->sequence, memory_order_relaxed);
-            uint64_t packed = atomic_load_explicit(&item->expiry_meta, memory_order_relaxed);
-            packed = gb_item_pack_expiry(append->record.expires_ms, gb_meta_len_of(packed));
-            atomic_store_explicit(&item->expiry_meta, packed, memory_order_relaxed);
-        }
-    }
+    int answer = amend_locked(store, &locked, append, options, &sequence);
     gb_index_unlock(&locked);
-    uint64_t serial = 0;
-    if (answer == GOBLIN_OK) {
-        serial = gb_lane_commit(lane, append, sequence);
-        gb_tally_add(&lane->tally, delete ? GB_COUNT_deletes : GB_COUNT_touches, 1);
-        gb_tally_add(&lane->tally, GB_COUNT_left_deleted, delete);
-    } else {
+    uint64_t serial = sequence != 0 ? gb_lane_commit(lane, append, sequence) : 0;
+    if (sequence == 0) {
         gb_lane_cancel(lane, append);
     }
+    if (answer == GOBLIN_OK) {
+        gb_tally_add(&lane->tally, erase ? GB_COUNT_deletes : GB_COUNT_touches, 1);
+        gb_tally_add(&lane->tally, GB_COUNT_left_deleted, erase);
+    }
     gb_lane_unlock(lane);
-    if (answer == GOBLIN_OK &&
-        !delete &&resolve(store, options->durability) == GOBLIN_DURABILITY_SYNCED) {
+    if (answer == GOBLIN_OK && !erase &&
+        resolve(store, options->durability) == GOBLIN_DURABILITY_SYNCED) {
         /* The object is what is to be safe, and it may have been streamed in without a sync. */
         rc = gb_segments_sync_streams(&store->segments);
     }

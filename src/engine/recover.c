@@ -363,24 +363,6 @@ static int replay_uncovered(struct goblin *store, const bool *covered)
     return rc;
 }
 
-static void drop_expired(void *arg, struct gb_locked *locked, struct gb_item *item)
-{
-    struct goblin *store = arg;
-    int64_t expires_ms = gb_expiry_of(atomic_load(&item->expiry_meta));
-    if (gb_expired(expires_ms, gb_store_now_ms(store))) {
-        gb_store_forget_locked(store, locked, item);
-    }
-}
-
-/* Only now: until the whole log was read, something could still have moved an expiry on. */
-static void drop_all_expired(struct goblin *store)
-{
-    uint64_t cursor = 0;
-    do {
-        gb_index_scan_bucket(store->index, &cursor, drop_expired, store);
-    } while (cursor != 0);
-}
-
 int gb_recover(struct goblin *store, struct goblin_error *error)
 {
     bool *covered = calloc(store->segments.count, sizeof(*covered));
@@ -393,9 +375,6 @@ int gb_recover(struct goblin *store, struct goblin_error *error)
                          goblin_strerror(loaded));
         }
         rc = replay_uncovered(store, covered);
-    }
-    if (rc == 0) {
-        drop_all_expired(store);
     }
     if (rc < 0) {
         gb_error_set(error, "recovery: %s", goblin_strerror(rc));

@@ -201,13 +201,13 @@ static uint32_t settle_item(struct goblin *store, struct gb_locked *locked, stru
 {
     struct gb_residency *residency = &store->residency;
     int64_t expires = gb_expiry_of(atomic_load_explicit(&item->expiry_meta, memory_order_relaxed));
-    if (gb_expired(expires, gb_store_now_ms(store))) {
+    bool cache = store->options.mode == GOBLIN_MODE_CACHE;
+    if (cache && gb_expired(expires, gb_store_now_ms(store))) {
         gb_store_forget_locked(store, locked, item);
         gb_tally_add_shared(&store->tally, GB_COUNT_left_expired, 1);
         return 0;
     }
-    if (residency->evicting && gb_item_resident(item) == 0 &&
-        store->options.mode == GOBLIN_MODE_CACHE) {
+    if (cache && residency->evicting && gb_item_resident(item) == 0) {
         gb_store_forget_locked(store, locked, item);
         gb_tally_add_shared(&store->tally, GB_COUNT_left_ram, 1);
         return 0;

@@ -71,6 +71,7 @@ struct goblin {
     _Atomic bool keeper_stop;
     _Atomic bool keeper_poked;
     _Atomic uint32_t reclaim_failures; /* rises when the keeper found nothing to reclaim */
+    uint64_t expire_cursor; /* the keeper's, over the index */
     _Atomic bool warming;
     pthread_mutex_t checkpoint_lock; /* one checkpoint at a time */
     uint64_t heads_salt; /* of the heads file that goes with the checkpoint loaded; 0: none */
