@@ -4,7 +4,7 @@
 
 #include <goblin/stats.h>
 
-#include "lib/value.h"
+#include "lib/pattern.h"
 #include "sim/simrun_internal.h"
 
 static void describe(const struct goblin_info *info, char *text, size_t len)
@@ -83,9 +83,11 @@ bool simcheck_bytes(struct simrun *run, unsigned key, enum simcrash crash)
     if (rc < 0) {
         return simrun_fail(run, "load of key %u: %s", key, goblin_strerror(rc));
     }
-    if (rc == GOBLIN_OK && (run->loaded.len != info.size || run->meta.len != info.meta_len ||
-                            !value_holds(run->loaded.data, 0, run->loaded.len, key, info.flags) ||
-                            !value_meta_holds(run->meta.data, run->meta.len, key, info.flags))) {
+    if (rc == GOBLIN_OK &&
+        (run->loaded.len != info.size || run->meta.len != info.meta_len ||
+         !gb_pattern_holds(run->loaded.data, run->loaded.len, simrun_value_seed(key, info.flags),
+                           0) ||
+         !gb_pattern_holds(run->meta.data, run->meta.len, simrun_meta_seed(key, info.flags), 0))) {
         return simrun_fail(run,
                            "key %u: write %u, size %llu (loaded %zu), meta %u (loaded %zu): "
                            "wrong bytes",
@@ -107,7 +109,8 @@ static int take_chunk(void *arg, const struct goblin_chunk *chunk)
 {
     struct range *range = arg;
     if (chunk->offset != range->next ||
-        !value_holds(chunk->data, chunk->offset, chunk->len, range->key, chunk->info->flags)) {
+        !gb_pattern_holds(chunk->data, chunk->len,
+                          simrun_value_seed(range->key, chunk->info->flags), chunk->offset)) {
         range->bad = true;
     }
     range->next = chunk->offset + chunk->len;

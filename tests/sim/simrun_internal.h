@@ -63,6 +63,17 @@ static inline bool simrun_chance(struct simrun *run, unsigned percent)
     return gb_rng_below(&run->rng, 100) < percent;
 }
 
+/* The seeds of the patterns that a write gives a key's value and metadata. */
+static inline uint64_t simrun_value_seed(unsigned key, uint32_t write)
+{
+    return (uint64_t)key << 32 | write;
+}
+
+static inline uint64_t simrun_meta_seed(unsigned key, uint32_t write)
+{
+    return simrun_value_seed(key, write) | UINT64_C(1) << 63;
+}
+
 /* Notes the first broken promise; always false. */
 bool simrun_fail(struct simrun *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
 bool simrun_failed(const struct simrun *run);

@@ -4,7 +4,7 @@
 
 #include "base/bits.h"
 #include "engine/keeper.h"
-#include "lib/value.h"
+#include "lib/pattern.h"
 #include "sim/simrun_internal.h"
 
 /* ---- drawing ------------------------------------------------------------------------------------- */
@@ -151,7 +151,7 @@ static void draw_condition(struct simrun *run, unsigned key, struct goblin_put_o
 static struct goblin_put_options draw_options(struct simrun *run, unsigned key,
                                               struct simstate *state, unsigned char *meta)
 {
-    value_fill_meta(meta, state->meta_len, key, state->write);
+    gb_pattern_fill(meta, state->meta_len, simrun_meta_seed(key, state->write), 0);
     struct goblin_put_options options = {
         .meta = {meta, state->meta_len},
         .expires_ms = state->expires_ms,
@@ -171,7 +171,7 @@ static bool step_put(struct simrun *run, unsigned key)
     unsigned char meta[GOBLIN_META_MAX];
     struct simstate state = draw_state(run);
     struct goblin_put_options options = draw_options(run, key, &state, meta);
-    value_fill(run->value, 0, state.size, key, state.write);
+    gb_pattern_fill(run->value, state.size, simrun_value_seed(key, state.write), 0);
     int expected = expected_answer(run, key, options.condition, options.if_version);
     uint64_t version = 0;
     int rc = goblin_put(run->store, simrun_name(run, key),
@@ -243,7 +243,8 @@ static bool feed_stream(struct simrun *run, struct simstream *stream)
 {
     uint64_t left = stream->state.size - stream->given;
     size_t len = (size_t)gb_min(left, 1 + simrun_below(run, 200 * GB_KIB));
-    value_fill(run->value, stream->given, len, stream->key, stream->state.write);
+    gb_pattern_fill(run->value, len, simrun_value_seed(stream->key, stream->state.write),
+                    stream->given);
     int rc = goblin_writer_write(stream->writer, run->value, len);
     simrun_trace(run, "write %zu of write %u: %d", len, stream->state.write, rc);
     stream->given += len;
