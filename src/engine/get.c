@@ -220,6 +220,7 @@ static void drop_bad(struct gb_get *get, int reason)
     if (item != NULL &&
         atomic_load_explicit(&item->sequence, memory_order_relaxed) == get->sequence) {
         gb_store_forget_locked(store, &locked, item);
+        atomic_store_explicit(&store->forgetful, true, memory_order_relaxed);
         gb_tally_add_shared(&store->tally, GB_COUNT_left_bad, 1);
     }
     gb_index_unlock(&locked);
@@ -316,16 +317,11 @@ static void set_range(struct gb_get *get, const struct goblin_request *request)
 }
 
 /* Inside the read-side section, with a consistent look at the item: takes hold of what the request
- * will need. 1: all of it was copied into `small`; 0: the item is held. */
+ * will need. */
 static int take_item(struct gb_get *get, const struct gb_item *item,
                      const struct goblin_request *request)
 {
-    uint64_t needed = get->want_meta ? 0 : get->start;
     bool whole = get->end <= get->resident && (!get->want_meta || get->meta_len <= get->resident);
-    if (whole && get->end - needed <= GB_SMALL_MAX) {
-        memcpy(get->small, gb_item_bytes(item) + needed, get->end - needed);
-        return 1;
-    }
     uint64_t place = gb_arena_place(&get->reader->store->arena, item);
     get->item = item;
     get->extent_count = 1;
@@ -346,7 +342,7 @@ static int take_item(struct gb_get *get, const struct gb_item *item,
     return rc;
 }
 
-/* Looks the key up and takes hold of it: 1 and 0 as take_item, or GOBLIN_ECANCELED as "not there". */
+/* Looks the key up and takes hold of it: 0, a fault, or GOBLIN_ECANCELED as "not there". */
 static int look_up(struct gb_get *get, const struct goblin_request *request, uint64_t hash)
 {
     struct goblin *store = get->reader->store;
@@ -383,30 +379,6 @@ static int look_up(struct gb_get *get, const struct goblin_request *request, uin
     }
     gb_rcu_read_unlock();
     return rc;
-}
-
-/* A whole answer that was copied. */
-static void answer_small(struct gb_get *get)
-{
-    uint64_t copied_from = get->want_meta ? 0 : get->start;
-    if (get->want_meta) {
-        get->meta = get->small;
-    }
-    struct goblin_chunk chunk = {
-        .data = get->small + (get->start - copied_from),
-        .len = get->end - get->start,
-        .offset = get->start - get->meta_len,
-        .resident = true,
-        .hold = hold_token(HOLD_SMALL, (uint64_t)(get - get->reader->gets)),
-    };
-    get->deliver_at = get->end;
-    bool on = call_back(get, &chunk);
-    get->meta = NULL;
-    if (on) {
-        gb_tally_add(&get->reader->tally, GB_COUNT_hits_resident, 1);
-        gb_get_end(get, GOBLIN_OK);
-    }
-    gb_get_recycle(get);
 }
 
 /* The resident part of a held item. */
@@ -509,18 +481,121 @@ static void tick(struct goblin_reader *reader)
     }
 }
 
+/* ---- the quick way ------------------------------------------------------------------------- */
+
+/* What a small resident object answers, copied out of its block. */
+struct quick {
+    struct goblin_info info;
+    uint64_t copied_from; /* payload position of the first byte copied */
+    uint64_t start;       /* payload range asked for */
+    uint64_t end;
+};
+
+/* Inside the read-side section: true if all that is asked for is resident and small. */
+static bool copy_small(struct goblin_reader *reader, const struct goblin_request *request,
+                       struct gb_item *item, struct quick *quick, unsigned char *to)
+{
+    uint64_t expiry = atomic_load_explicit(&item->expiry_meta, memory_order_relaxed);
+    int64_t expires = gb_expiry_of(expiry);
+    if (expires != 0 && gb_expired(expires, gb_store_now_ms(reader->store))) {
+        return false;
+    }
+    uint32_t meta_len = gb_meta_len_of(expiry);
+    uint64_t size = gb_item_size(item);
+    uint32_t resident = gb_item_resident(item);
+    uint64_t start = gb_min(request->offset, size - meta_len) + meta_len;
+    uint64_t len = size - start;
+    if (request->length != 0) {
+        len = gb_min(len, request->length);
+    }
+    bool want_meta = (request->flags & GOBLIN_GET_META) != 0 && meta_len > 0;
+    uint64_t from = want_meta ? 0 : start;
+    if (start + len > resident || start + len - from > GB_SMALL_MAX) {
+        return false;
+    }
+    memcpy(to, gb_item_bytes(item) + from, start + len - from);
+    if ((request->flags & GOBLIN_GET_QUIET) == 0) {
+        uint32_t epoch =
+            atomic_load_explicit(&reader->store->residency.epoch, memory_order_relaxed);
+        (void)gb_heat_touch(item, epoch);
+    }
+    gb_item_describe(item, expiry, &quick->info);
+    quick->copied_from = from;
+    quick->start = start;
+    quick->end = start + len;
+    return true;
+}
+
+/* Hands a copied answer over; `get` lends its buffer and is not in use otherwise. */
+static void hand_small(struct gb_get *get, struct goblin_request *request,
+                       const struct quick *quick, int *answer)
+{
+    struct goblin_reader *reader = get->reader;
+    struct goblin_chunk chunk = {
+        .data = get->small + (quick->start - quick->copied_from),
+        .len = quick->end - quick->start,
+        .offset = quick->start - quick->info.meta_len,
+        .info = &quick->info,
+        .resident = true,
+        .last = true,
+        .hold = hold_token(HOLD_SMALL, (uint64_t)(get - reader->gets)),
+    };
+    if ((request->flags & GOBLIN_GET_META) != 0) {
+        chunk.meta = (struct goblin_slice){get->small, quick->info.meta_len};
+    }
+    reader->free_gets = get->next;
+    get->free = false;
+    get->holds = 1; /* our own, so that nothing the callback does recycles it */
+    int told = request->on_chunk(request->arg, &chunk);
+    int result = told < 0 ? GOBLIN_ECANCELED : GOBLIN_OK;
+    if ((request->flags & GOBLIN_GET_QUIET) == 0 && told >= 0) {
+        gb_reader_count_small(reader, chunk.len);
+    }
+    if (answer != NULL) {
+        *answer = result;
+    }
+    if (request->on_done != NULL) {
+        request->on_done(request->arg, result, result == GOBLIN_OK ? &quick->info : NULL);
+    }
+    get->holds -= told != GOBLIN_CHUNK_HOLD;
+    if (get->holds == 0) {
+        get->free = true;
+        get->next = reader->free_gets;
+        reader->free_gets = get;
+    }
+}
+
+/* A hit on a small resident object, which is most of what a cache is asked: no state, no lists. */
+static bool answer_at_once(struct goblin_reader *reader, struct goblin_request *request,
+                           uint64_t hash, int *answer)
+{
+    struct goblin *store = reader->store;
+    struct gb_get *get = reader->free_gets;
+    struct quick quick;
+    struct gb_glimpse glimpse;
+    gb_rcu_read_lock();
+    const struct gb_item *item =
+        gb_index_find(store->index, hash, request->key.data, request->key.len, &glimpse);
+    bool done = item != NULL &&
+                copy_small(reader, request, (struct gb_item *)(uintptr_t)item, &quick, get->small);
+    gb_rcu_read_unlock();
+    if (done) {
+        hand_small(get, request, &quick, answer);
+    }
+    return done;
+}
+
 int gb_get_start(struct goblin_reader *reader, struct goblin_request *request, int *answer,
                  struct goblin_buffer *load)
 {
     uint64_t hash = gb_index_hash(request->key.data, request->key.len);
-    struct gb_get *get = take_get(reader, request, answer, load);
-    gb_tally_add(&reader->tally, GB_COUNT_gets, (request->flags & GOBLIN_GET_QUIET) == 0);
     tick(reader);
-    int rc = look_up(get, request, hash);
-    if (rc == 1) {
-        answer_small(get);
+    if (answer_at_once(reader, request, hash, answer)) {
         return GOBLIN_OK;
     }
+    struct gb_get *get = take_get(reader, request, answer, load);
+    gb_tally_add(&reader->tally, GB_COUNT_gets, (request->flags & GOBLIN_GET_QUIET) == 0);
+    int rc = look_up(get, request, hash);
     if (rc < 0) {
         gb_get_end(get, rc == GOBLIN_ECANCELED ? GOBLIN_MISS : rc);
         gb_get_recycle(get);

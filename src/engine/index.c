@@ -14,6 +14,7 @@
 
 #include "base/assert.h"
 
+#define PREFETCH_LINES  8u /* of an item: header, key and some 400 bytes */
 #define HUGE_PAGE_BYTES (2 * GB_MIB)
 /* From here on, huge pages: 4 to 7 % more looks per second in a table of 128 MiB, nothing in one of
  * 32 MiB. Two of them may be half used, which must be little beside what the range may come to. */
@@ -151,6 +152,16 @@ static inline unsigned match_tags(const struct gb_bucket *bucket, uint64_t hash)
 }
 #endif
 
+/* Whoever looks for an item goes on to read its first bytes: all their lines are asked for at once,
+ * rather than after the key has come and was compared. */
+static inline void prefetch_item(const struct gb_index *index, uint64_t value)
+{
+    const char *item = (const char *)gb_index_item(index, value);
+    for (unsigned line = 1; line < PREFETCH_LINES; line++) {
+        __builtin_prefetch(item + (size_t)line * 64);
+    }
+}
+
 /* The slot of the key in one bucket, or NULL; and what it held. */
 static inline const _Atomic uint64_t *search_bucket(const struct gb_index *index,
                                                     const struct gb_bucket *bucket, uint64_t hash,
@@ -161,6 +172,7 @@ static inline const _Atomic uint64_t *search_bucket(const struct gb_index *index
         /* Acquire: pairs with gb_index_set_slot, so that the item's key is there. A slot may have
          * emptied, or be empty while the tag looked for is 0. */
         *value = atomic_load_explicit(slot, memory_order_acquire);
+        prefetch_item(index, *value);
         if (*value != 0 && has_key(gb_index_item(index, *value), key, len)) {
             return slot;
         }

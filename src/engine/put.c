@@ -290,6 +290,11 @@ static int amend_locked(struct goblin *store, struct gb_locked *locked, struct g
     struct gb_record *record = &append->record;
     struct gb_item *item = gb_index_find_locked(locked, append->key, record->key_len);
     if (item == NULL) {
+        /* A delete also means what only the log remembers. */
+        if (record->type == GB_RECORD_DELETE && options->condition == GOBLIN_ALWAYS &&
+            atomic_load_explicit(&store->forgetful, memory_order_relaxed)) {
+            *sequence = gb_store_next_sequence(store);
+        }
         return GOBLIN_MISS;
     }
     uint64_t packed = atomic_load_explicit(&item->expiry_meta, memory_order_relaxed);
@@ -337,8 +342,11 @@ static int amend(struct goblin *store, struct goblin_slice key, struct gb_append
     uint64_t sequence = 0;
     int answer = amend_locked(store, &locked, append, options, &sequence);
     gb_index_unlock(&locked);
-    uint64_t serial = sequence != 0 ? gb_lane_commit(lane, append, sequence) : 0;
-    if (sequence == 0) {
+    /* That nothing is there may rest on a record that is not safe yet. */
+    uint64_t serial = lane->next_serial - 1;
+    if (sequence != 0) {
+        serial = gb_lane_commit(lane, append, sequence);
+    } else {
         gb_lane_cancel(lane, append);
     }
     if (answer == GOBLIN_OK) {
@@ -351,7 +359,7 @@ static int amend(struct goblin *store, struct goblin_slice key, struct gb_append
         /* The object is what is to be safe, and it may have been streamed in without a sync. */
         rc = gb_segments_sync_streams(&store->segments);
     }
-    if (answer == GOBLIN_OK && rc >= 0) {
+    if (rc >= 0 && (answer == GOBLIN_OK || (erase && answer == GOBLIN_MISS))) {
         rc = gb_make_durable(store, lane, serial, options->durability);
     }
     return rc < 0 ? rc : answer;

@@ -75,12 +75,12 @@ int goblin_reader_create(struct goblin_reader **out, struct goblin *store,
     reader->buffer_bytes = largest + GB_UNIT + 2 * GB_BLOCK;
     reader->budget_bytes = reader->buffer_count * (uint64_t)reader->buffer_bytes +
                            reader->get_count * (uint64_t)sizeof(struct gb_get);
-    uint64_t now = atomic_fetch_add(&store->budget.read, reader->budget_bytes);
-    int rc = now + reader->budget_bytes > store->budget.total / 2 ? -ENOMEM : 0;
-    if (rc == 0) {
-        gb_store_rebudget(store);
-        rc = make_buffers(reader);
+    if (!gb_store_take_memory(store, &store->budget.read, reader->budget_bytes,
+                              store->budget.total / 2)) {
+        free(reader);
+        return -ENOMEM;
     }
+    int rc = make_buffers(reader);
     if (rc == 0) {
         unsigned depth = reader->buffer_count + 2 * reader->get_count;
         rc = store->io->ops->queue_create(store->io, depth, &reader->queue);
@@ -122,6 +122,13 @@ void goblin_reader_destroy(struct goblin_reader *reader)
         at = &(*at)->next;
     }
     *at = reader->next;
+    uint64_t hits = atomic_load(&reader->small_hits);
+    uint64_t bytes = atomic_load(&reader->small_bytes);
+    gb_tally_add(&reader->tally, GB_COUNT_gets, hits);
+    gb_tally_add(&reader->tally, GB_COUNT_hits, hits);
+    gb_tally_add(&reader->tally, GB_COUNT_hits_resident, hits);
+    gb_tally_add(&reader->tally, GB_COUNT_get_bytes, bytes);
+    gb_tally_add(&reader->tally, GB_COUNT_get_resident_bytes, bytes);
     for (unsigned i = 0; i < GB_COUNTERS; i++) {
         gb_tally_add_shared(&store->tally, i, gb_tally_get(&reader->tally, i));
     }

@@ -120,6 +120,8 @@ struct goblin_reader {
     unsigned active_count;
     uint64_t budget_bytes;
     struct gb_tally tally;
+    _Atomic uint64_t small_hits; /* gets answered at once; goblin_stats adds them to the tally */
+    _Atomic uint64_t small_bytes;
     uint32_t ticks;
     uint32_t pass;
     bool starved; /* a request found no buffer for what it could read */
@@ -141,6 +143,14 @@ void gb_tail_complete(void *tag, int32_t result);
 void gb_tail_release(struct gb_get *get, struct gb_piece *piece, bool keep_buffer);
 
 /* ---- reader.c ------------------------------------------------------------------------------------------- */
+
+static inline void gb_reader_count_small(struct goblin_reader *reader, uint64_t bytes)
+{
+    uint64_t hits = atomic_load_explicit(&reader->small_hits, memory_order_relaxed);
+    uint64_t sum = atomic_load_explicit(&reader->small_bytes, memory_order_relaxed);
+    atomic_store_explicit(&reader->small_hits, hits + 1, memory_order_relaxed);
+    atomic_store_explicit(&reader->small_bytes, sum + bytes, memory_order_relaxed);
+}
 
 /* Makes room for a value of `bytes` and for what a direct read may write behind it. */
 int gb_buffer_reserve(struct goblin_buffer *buffer, uint64_t bytes);

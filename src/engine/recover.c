@@ -375,6 +375,9 @@ int gb_recover(struct goblin *store, struct goblin_error *error)
                          goblin_strerror(loaded));
         }
         rc = replay_uncovered(store, covered);
+        /* What a cache had let go for lack of RAM is in no checkpoint, but still in the log. */
+        atomic_store(&store->forgetful, store->options.mode == GOBLIN_MODE_CACHE &&
+                                            store->segments.free_count < store->segments.count);
     }
     if (rc < 0) {
         gb_error_set(error, "recovery: %s", goblin_strerror(rc));

@@ -17,6 +17,7 @@
 #define FLOOR_BONUS   4.0 /* a floor's byte hides latency as well as saving device time */
 #define GREEDY_LIVE   0.6 /* blocks with less of themselves alive are walked first */
 #define AHEAD_MAX     8u  /* blocks kept available for puts at the most */
+#define GIVE_WAY_TRIES 16u
 #define THRESHOLD_MIN 1e-6
 #define THRESHOLD_MAX 1e9
 
@@ -209,6 +210,7 @@ static uint32_t settle_item(struct goblin *store, struct gb_locked *locked, stru
     }
     if (cache && residency->evicting && gb_item_resident(item) == 0) {
         gb_store_forget_locked(store, locked, item);
+        atomic_store_explicit(&store->forgetful, true, memory_order_relaxed);
         gb_tally_add_shared(&store->tally, GB_COUNT_left_ram, 1);
         return 0;
     }
@@ -300,6 +302,12 @@ static bool walk_block(struct goblin *store)
     return true;
 }
 
+/* Whether the arena has more blocks than its share, the hand's own left aside. */
+static bool beyond(struct goblin *store)
+{
+    return atomic_load(&store->arena.used) > atomic_load(&store->arena.allowed);
+}
+
 void gb_residency_reclaim(struct goblin *store, uint32_t blocks)
 {
     struct gb_residency *residency = &store->residency;
@@ -310,14 +318,22 @@ void gb_residency_reclaim(struct goblin *store, uint32_t blocks)
             return;
         }
         (void)pthread_mutex_lock(&residency->lock);
+        if (beyond(store)) {
+            gb_residency_release(store);
+        }
         bool walked = walk_block(store);
         (void)pthread_mutex_unlock(&residency->lock);
         if (!walked) {
             return;
         }
-        if (gb_arena_available(&store->arena) <= 1) {
-            gb_residency_release(store);
-        }
+    }
+}
+
+void gb_residency_give_way(struct goblin *store)
+{
+    for (unsigned i = 0; i < GIVE_WAY_TRIES && beyond(store); i++) {
+        gb_residency_reclaim(store, GB_RESIDENCY_RESERVE);
+        gb_residency_release(store);
     }
 }
 

@@ -53,6 +53,9 @@ void gb_residency_fini(struct gb_residency *residency);
  * hold at once while it walks a block (survivors with their bytes, survivors without). */
 #define GB_RESIDENCY_RESERVE 2u
 
+/* Blocks of the budget that are the hand's alone: what it picks up lies twice for a while. */
+#define GB_RESIDENCY_HAND 2u
+
 /* Blocks of addresses beyond the budget, so that the hand can always lay what it picks up. */
 #define GB_RESIDENCY_SPARE 16u
 
@@ -96,6 +99,10 @@ void gb_residency_reclaim(struct goblin *store, uint32_t blocks);
 
 /* Walks one block that is mostly dead, if there is one, cutting nothing. True: it did. */
 bool gb_residency_tidy(struct goblin *store);
+
+/* After the arena's share of the budget became smaller: gives back what is beyond it, as far as pins
+ * let it. May wait for a grace period. */
+void gb_residency_give_way(struct goblin *store);
 
 /* Waits for a grace period and frees what was walked before. */
 void gb_residency_release(struct goblin *store);

@@ -26,6 +26,18 @@ static void add(struct goblin_stats *stats, const struct gb_tally *tally)
 #undef GOBLIN_X
 }
 
+/* What readers answered at once they count apart. */
+static void add_small(struct goblin_stats *stats, const struct goblin_reader *reader)
+{
+    uint64_t hits = atomic_load_explicit(&reader->small_hits, memory_order_relaxed);
+    uint64_t bytes = atomic_load_explicit(&reader->small_bytes, memory_order_relaxed);
+    stats->gets += hits;
+    stats->hits += hits;
+    stats->hits_resident += hits;
+    stats->get_bytes += bytes;
+    stats->get_resident_bytes += bytes;
+}
+
 static void count_segments(struct goblin *store, struct goblin_stats *stats)
 {
     struct gb_segments *segments = &store->segments;
@@ -46,6 +58,7 @@ void goblin_stats(struct goblin *store, struct goblin_stats *stats)
     for (const struct goblin_reader *reader = store->readers; reader != NULL;
          reader = reader->next) {
         add(stats, &reader->tally);
+        add_small(stats, reader);
     }
     (void)pthread_mutex_unlock(&store->readers_lock);
     for (unsigned i = 0; i < store->lane_count; i++) {

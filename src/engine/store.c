@@ -35,14 +35,32 @@ void gb_store_poke(struct goblin *store)
 void gb_store_rebudget(struct goblin *store)
 {
     const struct gb_budget *budget = &store->budget;
-    uint64_t spent = atomic_load(&budget->write) + atomic_load(&budget->read) +
+    uint64_t spent = atomic_load(&budget->promised) + atomic_load(&budget->write) +
+                     atomic_load(&budget->read) +
                      atomic_load(&budget->other) + gb_index_bytes(store->index);
     uint64_t left = budget->total > spent ? budget->total - spent : 0;
     uint64_t blocks = left / store->arena.block_bytes;
+    blocks -= gb_min(blocks, GB_RESIDENCY_HAND);
     /* Below this nothing can move; gb_store_open refuses budgets that start here. */
     blocks = gb_max(blocks, 8);
     atomic_store(&store->arena.allowed,
                  (uint32_t)gb_min(blocks, store->arena.block_count - GB_RESIDENCY_SPARE));
+}
+
+bool gb_store_take_memory(struct goblin *store, _Atomic uint64_t *account, uint64_t bytes,
+                          uint64_t most)
+{
+    struct gb_budget *budget = &store->budget;
+    uint64_t promised = atomic_fetch_add(&budget->promised, bytes) + bytes;
+    bool fits = atomic_load(account) + promised <= most;
+    if (fits) {
+        gb_store_rebudget(store);
+        gb_residency_give_way(store);
+        atomic_fetch_add(account, bytes);
+    }
+    atomic_fetch_sub(&budget->promised, bytes);
+    gb_store_rebudget(store);
+    return fits;
 }
 
 /* Calls `account` for the record and, for an object in extents, for each of them. */

@@ -31,6 +31,7 @@ struct goblin_reader;
 /* What the memory budget is spent on besides the arena. Bytes. */
 struct gb_budget {
     uint64_t total;
+    _Atomic uint64_t promised; /* about to be taken; the arena makes room for it first */
     _Atomic uint64_t write;
     _Atomic uint64_t read;
     _Atomic uint64_t other;
@@ -71,7 +72,8 @@ struct goblin {
     _Atomic bool keeper_stop;
     _Atomic bool keeper_poked;
     _Atomic uint32_t reclaim_failures; /* rises when the keeper found nothing to reclaim */
-    uint64_t expire_cursor; /* the keeper's, over the index */
+    uint64_t expire_cursor;            /* the keeper's, over the index */
+    _Atomic bool forgetful;            /* the log may hold objects that the index has let go */
     _Atomic bool warming;
     pthread_mutex_t checkpoint_lock; /* one checkpoint at a time */
     uint64_t heads_salt; /* of the heads file that goes with the checkpoint loaded; 0: none */
@@ -120,6 +122,11 @@ void gb_store_abandon(struct goblin *store);
 
 /* The arena gets what the rest of the budget leaves. */
 void gb_store_rebudget(struct goblin *store);
+
+/* Takes `bytes` for one of the budget's accounts, at the arena's cost; false if the account would
+ * pass `most`. Given back by subtracting and gb_store_rebudget. May wait for a grace period. */
+bool gb_store_take_memory(struct goblin *store, _Atomic uint64_t *account, uint64_t bytes,
+                          uint64_t most);
 
 /* Wakes the keeper. */
 void gb_store_poke(struct goblin *store);

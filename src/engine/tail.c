@@ -109,6 +109,8 @@ static int get_window(struct gb_get *get, const struct extent_view *view, uint64
             return -ENOMEM;
         }
         spare->data = data;
+        get->reader->budget_bytes += GB_WINDOW_BYTES;
+        atomic_fetch_add(&get->reader->store->budget.read, GB_WINDOW_BYTES);
     }
     uint32_t alignment = alignment_of(get, view->segment);
     uint64_t table = gb_table_offset(view->offset, view->len);

@@ -58,13 +58,7 @@ struct goblin_writer {
 
 static bool take_budget(struct goblin *store, uint64_t bytes)
 {
-    uint64_t now = atomic_fetch_add(&store->budget.write, bytes) + bytes;
-    if (now > store->budget.total / 4) {
-        atomic_fetch_sub(&store->budget.write, bytes);
-        return false;
-    }
-    gb_store_rebudget(store);
-    return true;
+    return gb_store_take_memory(store, &store->budget.write, bytes, store->budget.total / 4);
 }
 
 static void give_budget(struct goblin *store, uint64_t bytes)
