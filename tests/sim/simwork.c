@@ -194,6 +194,10 @@ static bool step_delete(struct simrun *run, unsigned key)
     expected = there ? expected : GOBLIN_MISS;
     const struct simstate absent = {0};
     int rc = goblin_delete(run->store, simrun_name(run, key), &options);
+    if (rc == GOBLIN_MISS && expected == GOBLIN_MISS && options.condition == GOBLIN_ALWAYS) {
+        /* Then nothing is there as safely as was asked. */
+        simkey_append(&run->keys[key], &absent, promised(run, options.durability));
+    }
     return settle(run, "delete", key, rc, expected, &absent, promised(run, options.durability));
 }
 
