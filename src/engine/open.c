@@ -57,7 +57,9 @@ static int build_lanes(struct goblin *store, struct goblin_error *error)
             return rc;
         }
     }
-    uint64_t spent = atomic_load(&store->budget.write) + atomic_load(&store->budget.other);
+    /* A lane's blocks come when it writes; it cannot do with fewer than two. */
+    uint64_t blocks = 2 * (uint64_t)store->lane_count * store->options.write_block_bytes;
+    uint64_t spent = blocks + atomic_load(&store->budget.other);
     if (spent > store->budget.total / 2) {
         gb_error_set(error,
                      "memory of %llu bytes: %llu go to write buffers and tables; give at least "

@@ -14,12 +14,12 @@
 #define READ_NS 55000.0
 #define BYTE_NS 0.4
 
-#define FLOOR_BONUS   4.0 /* a floor's byte hides latency as well as saving device time */
-#define GREEDY_LIVE   0.6 /* blocks with less of themselves alive are walked first */
-#define AHEAD_MAX     8u  /* blocks kept available for puts at the most */
+#define FLOOR_BONUS    4.0 /* a floor's byte hides latency as well as saving device time */
+#define GREEDY_LIVE    0.6 /* blocks with less of themselves alive are walked first */
+#define AHEAD_MAX      8u  /* blocks kept available for puts at the most */
 #define GIVE_WAY_TRIES 16u
-#define THRESHOLD_MIN 1e-6
-#define THRESHOLD_MAX 1e9
+#define THRESHOLD_MIN  1e-6
+#define THRESHOLD_MAX  1e9
 
 void gb_residency_init(struct gb_residency *residency)
 {
@@ -376,6 +376,7 @@ bool gb_residency_renew(struct goblin *store, struct gb_cursor *cursor)
 {
     struct gb_residency *residency = &store->residency;
     atomic_fetch_add_explicit(&residency->renewals, 1, memory_order_relaxed);
+    uint32_t stuck = 0;
     for (unsigned attempt = 0; attempt < 64; attempt++) {
         if (gb_cursor_renew(&store->arena, cursor, 0)) {
             if (gb_arena_available(&store->arena) < atomic_load(&residency->ahead)) {
@@ -383,8 +384,9 @@ bool gb_residency_renew(struct goblin *store, struct gb_cursor *cursor)
             }
             return true;
         }
-        gb_residency_reclaim(store, 2);
+        gb_residency_reclaim(store, 2 + stuck);
         gb_residency_release(store);
+        stuck = atomic_load(&store->arena.limbo); /* pinned: not coming back soon */
     }
     return false;
 }
