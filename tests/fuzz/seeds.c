@@ -6,6 +6,7 @@
 
 #include <goblin/options.h>
 
+#include "engine/heads_codec.h"
 #include "fuzz/fuzz.h"
 
 #define SALT UINT64_C(0x5a17)
@@ -205,6 +206,20 @@ static void make_extents(void)
     save("extent", "ones", bytes, sizeof(bytes));
 }
 
+static void make_heads(void)
+{
+    unsigned char block[GB_BLOCK];
+    gb_heads_header_encode((const unsigned char *)"sixteen bytes id", SALT, block);
+    save("heads", "header", block, 64);
+    static const unsigned char key[] = "a key";
+    unsigned char record[GB_HEAD_SIZE + sizeof(key) + 100] = {0};
+    struct gb_head head = {.key_len = sizeof(key), .resident = 100, .sequence = 77};
+    gb_head_encode(&head, key, record + GB_HEAD_SIZE + sizeof(key), SALT, GB_BLOCK, record);
+    memcpy(record + GB_HEAD_SIZE, key, sizeof(key));
+    save("heads", "record", record, sizeof(record));
+    save("heads", "cut", record, GB_HEAD_SIZE + 2);
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 2) {
@@ -212,6 +227,7 @@ int main(int argc, char **argv)
         return 2;
     }
     root = argv[1];
+    make_heads();
     make_identities();
     make_segments();
     make_records_and_entries();
