@@ -64,7 +64,7 @@ struct gb_lane {
     unsigned block_count; /* that it may have at once; made when needed, freed when idle */
     struct gb_write_block *current; /* NULL: none */
     uint64_t next_serial;
-    uint64_t failed_serial; /* the last block that could not be written; 0: none */
+    uint64_t failed_serial; /* the first block that could not be written; 0: none */
     int failure;            /* its error */
     struct gb_queue *queue;
 

@@ -30,6 +30,15 @@ void gb_lane_advance(struct gb_lane *lane, struct gb_segment *segment)
     atomic_store_explicit(&segment->written, written, memory_order_release);
 }
 
+/* From the first block that failed on, nobody can be told that all before his is safe. */
+static void note_failure(struct gb_lane *lane, uint64_t serial, int fault)
+{
+    if (lane->failed_serial == 0 || serial < lane->failed_serial) {
+        lane->failed_serial = serial;
+        lane->failure = fault;
+    }
+}
+
 static void note_dirty(struct gb_lane *lane, struct gb_segment *segment)
 {
     for (unsigned i = 0; i < lane->dirty_count; i++) {
@@ -42,7 +51,10 @@ static void note_dirty(struct gb_lane *lane, struct gb_segment *segment)
         return;
     }
     /* Only a lane that seals faster than the keeper settles comes here. */
-    (void)lane->dirty[0]->file->io->ops->file_sync(lane->dirty[0]->file);
+    int rc = gb_segment_sync(lane->dirty[0]);
+    if (rc < 0) {
+        note_failure(lane, 1, rc); /* who waits for whichever block hears of it */
+    }
     memmove(&lane->dirty[0], &lane->dirty[1], (GB_LANE_DIRTY_MAX - 1) * sizeof(lane->dirty[0]));
     lane->dirty[GB_LANE_DIRTY_MAX - 1] = segment;
 }
@@ -56,8 +68,8 @@ int gb_lane_reap(struct gb_lane *lane, int timeout_ms)
         struct gb_write_block *block = events[i].tag;
         if (events[i].result < 0) {
             gb_tally_add(&lane->tally, GB_COUNT_write_errors, 1);
-            lane->failed_serial = block->serial;
-            lane->failure = events[i].result;
+            note_failure(lane, block->serial, events[i].result);
+            atomic_store(&block->segment->unsafe, true); /* no footer shall vouch for it */
             gb_store_log(lane->store, GOBLIN_LOG_ERROR, "writing segment %u at %llu failed: %s",
                          block->segment->slot, (unsigned long long)block->offset,
                          goblin_strerror(events[i].result));
@@ -141,7 +153,7 @@ static int sync_dirty(struct gb_lane *lane, uint64_t serial, uint64_t *safe)
     }
     gb_lane_unlock(lane);
     for (unsigned i = 0; i < count; i++) {
-        int synced = dirty[i]->file->io->ops->file_sync(dirty[i]->file);
+        int synced = gb_segment_sync(dirty[i]);
         gb_tally_add_shared(&lane->store->tally, GB_COUNT_device_syncs, 1);
         if (synced < 0) {
             rc = rc < 0 ? rc : synced;
@@ -221,7 +233,7 @@ static int write_footer(struct gb_lane *lane, const struct gb_sealing *sealing)
     }
     gb_segment_footer_encode(&sealing->footer, segment->salt, block);
     const struct gb_io_ops *ops = store->io->ops;
-    int rc = ops->file_sync(segment->file);
+    int rc = gb_segment_sync(segment);
     if (rc >= 0) {
         rc = gb_segments_sync_streams(&store->segments);
     }

@@ -252,7 +252,9 @@ static int secure(struct goblin *store, const struct gb_segment *segment)
 {
     struct gb_lane *lane = &store->lanes[segment->lane];
     int rc = gb_segments_sync_streams(&store->segments);
-    return rc < 0 ? rc : gb_lane_synced(lane, gb_lane_serial(lane));
+    rc = rc < 0 ? rc : gb_lane_synced(lane, gb_lane_serial(lane));
+    /* A cache goes on beside a device that fails: to it what it loses is evicted. */
+    return store->options.mode == GOBLIN_MODE_CACHE ? 0 : rc;
 }
 
 /* Waits for readers, makes what it held unreadable for good, frees it. */

@@ -181,6 +181,7 @@ int gb_segments_take(struct gb_segments *segments, unsigned lane, uint64_t gener
     segment->salt = salt;
     segment->used_bytes = 0;
     segment->guarded = false;
+    atomic_store(&segment->unsafe, false);
     atomic_store(&segment->written, 0);
     atomic_store(&segment->live_bytes, 0);
     (void)pthread_mutex_unlock(&segments->lock);
@@ -235,6 +236,18 @@ struct gb_segment *gb_segments_oldest(struct gb_segments *segments)
     return best;
 }
 
+int gb_segment_sync(struct gb_segment *segment)
+{
+    if (atomic_load(&segment->unsafe)) {
+        return -EIO;
+    }
+    int rc = segment->file->io->ops->file_sync(segment->file);
+    if (rc < 0) {
+        atomic_store(&segment->unsafe, true);
+    }
+    return rc < 0 ? rc : 0;
+}
+
 int gb_segments_sync_streams(struct gb_segments *segments)
 {
     int rc = 0;
@@ -246,7 +259,7 @@ int gb_segments_sync_streams(struct gb_segments *segments)
             !atomic_exchange(&segment->stream_dirty, false)) {
             continue;
         }
-        rc = segments->io->ops->file_sync(segment->file);
+        rc = gb_segment_sync(segment);
         if (rc < 0) {
             atomic_store(&segment->stream_dirty, true);
         }

@@ -40,6 +40,7 @@ struct gb_segment {
     _Atomic uint32_t readers;    /* requests that may read it */
     _Atomic uint32_t pending;    /* extents still being streamed */
     _Atomic bool stream_dirty;   /* streams wrote to it since it was last synced */
+    _Atomic bool unsafe;         /* a sync failed: see gb_segment_sync */
     uint32_t slot;
     uint8_t drive;
     uint8_t lane;
@@ -103,6 +104,10 @@ void gb_segments_seal(struct gb_segments *segments, struct gb_segment *segment);
 /* The sealed segment that may be reclaimed first: the oldest of all lanes' oldest segments, as long
  * as no stream is pending in it. NULL: none. Marks it as reclaiming. */
 struct gb_segment *gb_segments_oldest(struct gb_segments *segments);
+
+/* fdatasync. Once it has failed, what was written before may be lost though later ones succeed; so
+ * all later ones fail too, until the segment is taken anew or the store opened again. */
+int gb_segment_sync(struct gb_segment *segment);
 
 /* Syncs every segment that streams wrote to since its last sync. */
 int gb_segments_sync_streams(struct gb_segments *segments);

@@ -470,7 +470,6 @@ static enum goblin_durability durability_of(const struct goblin_writer *writer)
  * was noted while the last of them were in flight may have been synced without them. */
 static int settle_extents(struct goblin_writer *writer)
 {
-    const struct gb_io_ops *ops = writer->store->io->ops;
     bool sync = durability_of(writer) == GOBLIN_DURABILITY_SYNCED;
     struct gb_segment *last = NULL;
     int rc = 0;
@@ -480,7 +479,7 @@ static int settle_extents(struct goblin_writer *writer)
         GB_ASSERT(rc == 0);
         struct gb_segment *segment = gb_segment_at(&writer->store->segments, extent.place);
         if (segment != last && sync) {
-            rc = ops->file_sync(segment->file);
+            rc = gb_segment_sync(segment);
             gb_tally_add_shared(&writer->store->tally, GB_COUNT_device_syncs, 1);
         } else if (segment != last) {
             atomic_store(&segment->stream_dirty, true);
