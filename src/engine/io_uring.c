@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <liburing.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,6 +39,11 @@
 #define FLAGS_NEEDED IORING_SETUP_CQSIZE
 
 #define PROBE_BYTES 8192u
+
+struct uring_io {
+    struct gb_io base;
+    _Atomic unsigned queues; /* that live */
+};
 
 struct slot {
     struct gb_operation operation;
@@ -83,6 +89,11 @@ static int ring_init(struct io_uring *ring, unsigned depth)
     }
 }
 
+static struct uring_io *io_of(struct gb_io *io)
+{
+    return (struct uring_io *)io;
+}
+
 static int queue_create(struct gb_io *io, unsigned depth, struct gb_queue **out)
 {
     if (depth == 0 || depth > GB_QUEUE_DEPTH_MAX) {
@@ -97,6 +108,9 @@ static int queue_create(struct gb_io *io, unsigned depth, struct gb_queue **out)
         free(queue);
         return rc;
     }
+    /* Acquire: pairs with the release in queue_destroy. The kernel may give this ring the addresses of
+     * one that another thread has just unmapped. */
+    (void)atomic_fetch_add_explicit(&io_of(io)->queues, 1, memory_order_acquire);
     queue->base.io = io;
     queue->event_fd = -1;
     queue->waiting_end = &queue->waiting;
@@ -406,6 +420,7 @@ static void queue_destroy(struct gb_queue *base)
     struct gb_event event; /* nobody's any more */
     while (queue->in_flight > 0 && queue_reap(base, &event, 1, -1) >= 0) {
     }
+    (void)atomic_fetch_sub_explicit(&io_of(base->io)->queues, 1, memory_order_release);
     io_uring_queue_exit(&queue->ring);
     if (queue->event_fd >= 0) {
         close(queue->event_fd);
@@ -415,6 +430,7 @@ static void queue_destroy(struct gb_queue *base)
 
 static void destroy(struct gb_io *io)
 {
+    GB_ASSERT(atomic_load_explicit(&io_of(io)->queues, memory_order_relaxed) == 0);
     free(io);
 }
 
@@ -529,11 +545,12 @@ static int probe_dir_files(struct gb_io *io, struct gb_queue *queue, const char 
 
 int gb_io_uring_create(struct gb_io **out, const char *probe_dir, char *why, size_t why_len)
 {
-    struct gb_io *io = malloc(sizeof(*io));
-    if (io == NULL) {
+    struct uring_io *made = calloc(1, sizeof(*made));
+    if (made == NULL) {
         explain(why, why_len, "io_uring", -ENOMEM);
         return -ENOMEM;
     }
+    struct gb_io *io = &made->base;
     io->ops = &uring_ops;
     struct gb_queue *queue;
     const char *step = "io_uring_setup";
