@@ -211,8 +211,7 @@ int goblin_close(struct goblin *store)
     if (store == NULL) {
         return GOBLIN_OK;
     }
-    GB_ASSERT(store->readers == NULL || store->warmer_running);
-    gb_keeper_stop(store);
+    gb_keeper_stop(store); /* the warmer has a reader of its own */
     GB_ASSERT(store->readers == NULL);
     int rc = 0;
     if (!store->options.read_only) {
