@@ -43,7 +43,7 @@ static bool judge(struct simrun *run, unsigned key, const struct goblin_info *in
     if (simkey_survives(model, crash, info, run->now_ms)) {
         return true;
     }
-    if (info == NULL && simcheck_counters(run) && run->evicts) {
+    if (info == NULL && simcheck_counters(run) && (run->evicts || simrun_hurt(run))) {
         /* It left for lack of room; the log may still hold it at the next opening. */
         const struct simstate absent = {0};
         simkey_append(model, &absent, GOBLIN_DURABILITY_NONE);
@@ -77,7 +77,7 @@ bool simcheck_bytes(struct simrun *run, unsigned key, enum simcrash crash)
 {
     struct goblin_info info;
     int rc = goblin_load(run->reader, simrun_name(run, key), &run->loaded, &info, &run->meta);
-    if (simrun_dark(run)) {
+    if (simrun_dark(run) || (rc < 0 && simrun_hurt(run))) {
         return true;
     }
     if (rc < 0) {
@@ -131,7 +131,7 @@ bool simcheck_range(struct simrun *run, unsigned key)
     };
     uint64_t until = request.length == 0 ? size : from + request.length;
     int rc = goblin_get(run->reader, &request);
-    if (simrun_dark(run)) {
+    if (simrun_dark(run) || (rc < 0 && !range.bad && simrun_hurt(run))) {
         return true;
     }
     if (rc < 0 || range.bad || (rc == GOBLIN_OK && range.next != until)) {
@@ -202,7 +202,7 @@ bool simcheck_counters(struct simrun *run)
     run->evicts |= stats.left_disk > 0 || stats.left_ram > 0;
     run->reclaimed = stats.segments_reclaimed;
     run->evicted = stats.left_disk + stats.left_ram;
-    if (simrun_dark(run)) {
+    if (simrun_dark(run) || simrun_hurt(run)) {
         return true;
     }
     if (stats.left_bad > 0 || stats.checksum_errors > 0 || stats.read_errors > 0 ||

@@ -131,6 +131,9 @@ static void make_durable(struct sim_inode *inode, const struct sim_change *chang
 {
     switch (change->kind) {
     case SIM_CHANGE_WRITE:
+        if (len == 0) {
+            break; /* a resize has taken it away */
+        }
         sim_pages_write(&inode->before, change->data + from, len, change->offset + from);
         inode->durable_size = gb_max(inode->durable_size, change->offset + from + len);
         break;
@@ -151,6 +154,26 @@ static void make_durable(struct sim_inode *inode, const struct sim_change *chang
     }
 }
 
+/* What a change made durable says of bytes that an earlier, doomed write said otherwise, holds. */
+static void supersede(struct sim_inode *inode, const struct sim_change *change)
+{
+    for (struct sim_change *old = inode->pending; old != change; old = old->next) {
+        if (old->kind != SIM_CHANGE_WRITE) {
+            continue;
+        }
+        if (change->kind == SIM_CHANGE_RESIZE) {
+            old->len = gb_min(old->len, change->offset - gb_min(change->offset, old->offset));
+        } else if (change->kind == SIM_CHANGE_WRITE) {
+            uint64_t from = gb_max(old->offset, change->offset);
+            uint64_t to = gb_min(old->offset + old->len, change->offset + change->len);
+            if (from < to) {
+                memcpy(old->data + (from - old->offset), change->data + (from - change->offset),
+                       to - from);
+            }
+        }
+    }
+}
+
 void sim_inode_sync(struct sim_inode *inode, uint64_t sequence)
 {
     struct sim_change **at = &inode->pending;
@@ -161,6 +184,7 @@ void sim_inode_sync(struct sim_inode *inode, uint64_t sequence)
             continue;
         }
         make_durable(inode, change, 0, change->len);
+        supersede(inode, change);
         *at = change->next;
         free(change);
     }
@@ -175,8 +199,9 @@ uint64_t sim_inode_doom(struct sim_inode *inode)
 {
     uint64_t count = 0;
     for (struct sim_change *change = inode->pending; change != NULL; change = change->next) {
-        count += !change->doomed;
-        change->doomed = true;
+        /* A file's size is tried again; its pages are taken for clean. */
+        count += change->kind == SIM_CHANGE_WRITE && !change->doomed;
+        change->doomed = change->kind == SIM_CHANGE_WRITE;
     }
     return count;
 }
@@ -204,7 +229,7 @@ static void tear(struct sim_inode *inode, const struct sim_change *change, struc
 
 static bool spans_sectors(const struct sim_change *change)
 {
-    return change->kind == SIM_CHANGE_WRITE &&
+    return change->kind == SIM_CHANGE_WRITE && change->len > 0 &&
            change->offset / SIM_SECTOR != (change->offset + change->len - 1) / SIM_SECTOR;
 }
 

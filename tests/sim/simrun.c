@@ -52,7 +52,8 @@ static void listen(void *arg, enum goblin_log_level level, const char *line)
 {
     struct simrun *run = arg;
     simrun_trace(run, "log %d: %s", (int)level, line);
-    if (level != GOBLIN_LOG_INFO && !simrun_dark(run) && strstr(line, "did not list") == NULL) {
+    if (level != GOBLIN_LOG_INFO && !simrun_dark(run) && !simrun_hurt(run) &&
+        strstr(line, "did not list") == NULL) {
         (void)simrun_fail(run, "the store says: %s", line);
     }
 }
@@ -68,6 +69,13 @@ bool simrun_dark(struct simrun *run)
     struct simdisk_counts counts;
     simdisk_counts(run->disk, &counts);
     return counts.cuts != run->cuts;
+}
+
+bool simrun_hurt(struct simrun *run)
+{
+    struct simdisk_counts counts;
+    simdisk_counts(run->disk, &counts);
+    return counts.failed != run->failed;
 }
 
 struct goblin_slice simrun_name(struct simrun *run, unsigned key)
@@ -115,6 +123,7 @@ static void draw_world(struct simrun *run)
         .clock_arg = run,
     };
     run->now_ms = INT64_C(1700000000000);
+    run->fails = simrun_chance(run, 20);
     run->key_count = 3 + (unsigned)simrun_below(run, SIMRUN_KEYS_MAX - 3);
     simdisk_set_alignment(run->disk, simrun_chance(run, 50) ? 512 : 4096);
     simdisk_set_allocate(run->disk, simrun_chance(run, 80));
@@ -151,6 +160,7 @@ static void power_up(struct simrun *run)
     simdisk_counts(run->disk, &counts);
     run->result->power_cuts += (unsigned)(counts.cuts - run->cuts);
     run->cuts = counts.cuts;
+    run->failed = counts.failed;
 }
 
 static int open_once(struct simrun *run, struct goblin_error *error)
@@ -215,11 +225,11 @@ static enum simcrash close_store(struct simrun *run)
         for (unsigned key = 0; key < run->key_count; key++) {
             simkey_acknowledge(&run->keys[key], GOBLIN_DURABILITY_SYNCED);
         }
-    } else if (!simrun_dark(run)) {
+    } else if (!simrun_dark(run) && !simrun_hurt(run)) {
         (void)simrun_fail(run, "close: %s", goblin_strerror(rc));
     }
-    run->result->clean_closes++;
-    return SIMCRASH_NONE;
+    run->result->clean_closes += rc == GOBLIN_OK;
+    return rc == GOBLIN_OK ? SIMCRASH_NONE : SIMCRASH_KILL;
 }
 
 /* Ends the store's life by the seed's choice; the disk is up again afterwards. */
@@ -259,11 +269,16 @@ static bool work(struct simrun *run)
                                                   SIMDISK_ANY};
         simdisk_cut_at_nth(run->disk, kinds[simrun_below(run, 4)], 1 + simrun_below(run, 100));
     }
+    if (run->fails && simrun_chance(run, 60)) {
+        static const enum simdisk_kind kinds[] = {SIMDISK_WRITE, SIMDISK_SYNC, SIMDISK_NAME};
+        simdisk_fail_nth(run->disk, kinds[simrun_below(run, 3)], 1 + simrun_below(run, 60));
+    }
     uint64_t steps = simrun_below(run, STEPS_MAX);
     bool good = true;
     for (uint64_t i = 0; i < steps && good && !simrun_dark(run); i++) {
         good = simwork_step(run) && simcheck_counters(run) && !simrun_failed(run);
     }
+    run->evicts |= simrun_hurt(run) && run->options.mode == GOBLIN_MODE_CACHE;
     for (unsigned kind = 0; kind < SIMDISK_KINDS; kind++) {
         simdisk_cut_at_nth(run->disk, (enum simdisk_kind)kind, 0);
     }

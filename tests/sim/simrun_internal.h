@@ -33,7 +33,9 @@ struct simrun {
     struct simrun_result *result;
     struct gb_rng rng;
     struct gb_io *disk;
-    uint64_t cuts; /* of power, that have been dealt with */
+    uint64_t cuts;   /* of power, that have been dealt with */
+    uint64_t failed; /* operations of the disk, before this life */
+    bool fails;      /* it is a disk that does */
     int64_t now_ms;
     struct goblin_options options;
     const char *dirs[SIMRUN_DRIVES_MAX];
@@ -85,6 +87,9 @@ struct goblin_slice simrun_name(struct simrun *run, unsigned key);
 
 /* The power has been cut since the store was opened. */
 bool simrun_dark(struct simrun *run);
+/* The disk has failed an operation of this life: calls may fail, and what was not acknowledged as
+ * written may be gone. */
+bool simrun_hurt(struct simrun *run);
 
 /* ---- simcheck.c ---------------------------------------------------------------------------- */
 

@@ -97,13 +97,28 @@ static int expected_answer(const struct simrun *run, unsigned key, enum goblin_c
 /* Whether the answer is right because the object left while the operation made room for itself. */
 static bool left_meanwhile(struct simrun *run, unsigned key, int rc)
 {
-    if (rc < 0 || !simcheck_counters(run) || !run->evicts ||
+    if (rc < 0 || !simcheck_counters(run) || (!run->evicts && !simrun_hurt(run)) ||
         !simstate_visible(simkey_current(&run->keys[key]), run->now_ms)) {
         return false;
     }
     const struct simstate absent = {0};
     simkey_append(&run->keys[key], &absent, GOBLIN_DURABILITY_NONE);
     return true;
+}
+
+/* An operation failed because the disk did, but goes on: it has taken place or not. */
+static bool doubt(struct simrun *run, unsigned key, const struct simstate *state)
+{
+    struct simkey *model = &run->keys[key];
+    const struct simstate before = *simkey_current(model);
+    struct goblin_info info;
+    int rc = goblin_stat(run->store, simrun_name(run, key), &info);
+    const struct goblin_info *seen = rc == GOBLIN_OK ? &info : NULL;
+    simkey_append(model, state, GOBLIN_DURABILITY_NONE);
+    if (!simkey_agrees(model, seen, run->now_ms)) {
+        simkey_append(model, &before, GOBLIN_DURABILITY_NONE);
+    }
+    return simcheck_info(run, key);
 }
 
 /* An operation that was to give the key `state` answered `rc`. */
@@ -125,6 +140,9 @@ static bool settle(struct simrun *run, const char *what, unsigned key, int rc, i
             simkey_append(model, state, GOBLIN_DURABILITY_NONE);
         }
         return true;
+    }
+    if (rc < 0 && simrun_hurt(run)) {
+        return expected != GOBLIN_OK || doubt(run, key, state);
     }
     if (may_refuse(run, rc)) {
         return simcheck_counters(run) && simcheck_info(run, key);
@@ -239,7 +257,7 @@ static bool begin_stream(struct simrun *run, struct simstream *stream, unsigned 
     if (rc != GOBLIN_OK) {
         stream->writer = NULL;
     }
-    return rc == GOBLIN_OK || may_refuse(run, rc) || simrun_dark(run) ||
+    return rc == GOBLIN_OK || may_refuse(run, rc) || simrun_dark(run) || simrun_hurt(run) ||
            simrun_fail(run, "begin of key %u: %s", key, goblin_strerror(rc));
 }
 
@@ -257,7 +275,7 @@ static bool feed_stream(struct simrun *run, struct simstream *stream)
     }
     goblin_writer_abort(stream->writer);
     stream->writer = NULL;
-    return may_refuse(run, rc) || simrun_dark(run) ||
+    return may_refuse(run, rc) || simrun_dark(run) || simrun_hurt(run) ||
            simrun_fail(run, "write to key %u: %s", stream->key, goblin_strerror(rc));
 }
 
@@ -303,7 +321,8 @@ static bool step_sync(struct simrun *run)
     int rc = goblin_sync(run->store);
     simrun_trace(run, "sync: %d", rc);
     if (rc != GOBLIN_OK) {
-        return simrun_dark(run) || simrun_fail(run, "sync: %s", goblin_strerror(rc));
+        return simrun_dark(run) || simrun_hurt(run) ||
+               simrun_fail(run, "sync: %s", goblin_strerror(rc));
     }
     for (unsigned key = 0; key < run->key_count; key++) {
         simkey_acknowledge(&run->keys[key], GOBLIN_DURABILITY_SYNCED);
@@ -318,22 +337,27 @@ static bool step_clear(struct simrun *run)
     if (may_refuse(run, rc)) {
         return true;
     }
-    if (rc != GOBLIN_OK && !simrun_dark(run)) {
+    if (rc != GOBLIN_OK && !simrun_dark(run) && !simrun_hurt(run)) {
         return simrun_fail(run, "clear: %s", goblin_strerror(rc));
     }
     const struct simstate absent = {0};
-    for (unsigned key = 0; key < run->key_count; key++) {
-        simkey_append(&run->keys[key], &absent,
-                      rc == GOBLIN_OK ? GOBLIN_DURABILITY_SYNCED : GOBLIN_DURABILITY_NONE);
+    bool good = true;
+    for (unsigned key = 0; good && key < run->key_count; key++) {
+        if (rc == GOBLIN_OK || simrun_dark(run)) {
+            simkey_append(&run->keys[key], &absent,
+                          rc == GOBLIN_OK ? GOBLIN_DURABILITY_SYNCED : GOBLIN_DURABILITY_NONE);
+        } else {
+            good = doubt(run, key, &absent);
+        }
     }
-    return true;
+    return good;
 }
 
 static bool step_checkpoint(struct simrun *run)
 {
     int rc = goblin_checkpoint(run->store);
     simrun_trace(run, "checkpoint: %d", rc);
-    return rc == GOBLIN_OK || simrun_dark(run) ||
+    return rc == GOBLIN_OK || simrun_dark(run) || simrun_hurt(run) ||
            simrun_fail(run, "checkpoint: %s", goblin_strerror(rc));
 }
 
@@ -363,7 +387,7 @@ bool simwork_step(struct simrun *run)
 {
     unsigned key = (unsigned)simrun_below(run, run->key_count);
     run->result->operations++;
-    if (run->evicts && !simcheck_info(run, key)) {
+    if ((run->evicts || simrun_hurt(run)) && !simcheck_info(run, key)) {
         return false;
     }
     uint64_t roll = simrun_below(run, 1000);
