@@ -264,5 +264,5 @@ int main(void)
         GB_ON_BOTH_PATHS(memory__lets_objects_go_where_keys_fill_it),
         GB_ON_BOTH_PATHS(open__refuses_memory_that_cannot_work),
     };
-    return gb_fixture_run("memory", tests);
+    return gb_fixture_run("memory_threads", tests);
 }
