@@ -98,14 +98,14 @@ static inline void gb_item_set_resident(struct gb_item *item, uint32_t bytes)
 /* How much was resident when the store was closed, for an item that open made bare. */
 static inline uint64_t gb_item_pack_warm(uint64_t expiry_meta, uint64_t resident, uint64_t size)
 {
-    uint64_t percent = size == 0 ? 0 : (100 * resident + size - 1) / size;
+    uint64_t percent = size == 0 ? 0 : 100 * resident / size;
     return expiry_meta | percent << (GB_SIZE_BITS + 13);
 }
 
 static inline uint64_t gb_warm_of(uint64_t expiry_meta, uint64_t size)
 {
     uint64_t percent = expiry_meta >> (GB_SIZE_BITS + 13);
-    return percent >= 100 ? size : gb_min(size, gb_align_up(size * percent / 100, GB_BLOCK));
+    return percent >= 100 ? size : gb_align_down(size * percent / 100, GB_BLOCK);
 }
 
 /* Behind the key of a GB_FORM_EXTENTS item: a little-endian count (8 bytes), then the extents as

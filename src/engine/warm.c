@@ -42,7 +42,10 @@ static uint32_t target_of(const struct goblin *store, const struct gb_item *item
 {
     uint64_t size = gb_item_size(item);
     uint64_t expiry = atomic_load_explicit(&item->expiry_meta, memory_order_relaxed);
-    uint64_t target = gb_max(gb_residency_initial(store, size), gb_warm_of(expiry, size));
+    uint64_t target = gb_residency_initial(store, size);
+    if (store->options.residency == GOBLIN_RESIDENCY_ADAPTIVE) {
+        target = gb_max(target, gb_warm_of(expiry, size));
+    }
     uint64_t most = gb_arena_item_max(&store->arena) - sizeof(*item) - gb_item_key_len(item) -
                     gb_item_side_len(item) - 8;
     return (uint32_t)(target <= most ? target : gb_align_down(most, GB_BLOCK));
