@@ -21,9 +21,11 @@ struct gb_engine_config {
     const char *rocksdb_lib; /* NULL: found by the dynamic linker */
     uint64_t memory_bytes;   /* the budget */
     uint64_t objects;
-    uint64_t bytes;                                  /* of all values */
-    double scale;                                    /* of the study's memtables */
-    unsigned workers;                                /* threads that will put */
+    uint64_t bytes;             /* of all values */
+    double scale;               /* of the study's memtables */
+    unsigned workers;           /* threads that will put */
+    uint64_t floor_bytes;       /* head that adaptive residency keeps; 0: libgoblin's own */
+    uint64_t first_chunk_bytes; /* of a tail; 0: libgoblin's own */
     uint64_t (*size_of)(void *arg, uint64_t number); /* of an object; for the controls */
     void *size_arg;
 };

@@ -77,6 +77,10 @@ static int goblin_engine_open(void **engine, const struct gb_engine_config *conf
     options.lanes = options.create ? config->workers : 0;
     options.memory_bytes = config->memory_bytes;
     options.residency = residency;
+    options.first_chunk_bytes = (uint32_t)config->first_chunk_bytes;
+    if (residency == GOBLIN_RESIDENCY_ADAPTIVE) {
+        options.head_bytes = (uint32_t)config->floor_bytes;
+    }
     options.log = goblin_log;
     int rc = goblin_open(&goblin->store, &options, error);
     if (rc >= 0 && phase == GB_ENGINE_REPLAY) {

@@ -172,6 +172,8 @@ static int study_start_worker(struct gb_study *study, size_t i, struct goblin_er
         .dir = worker->dir,
         .rocksdb_lib = options->rocksdb_lib,
         .memory_bytes = study->memory_bytes,
+        .floor_bytes = study->options.floor_bytes,
+        .first_chunk_bytes = study->options.first_chunk_bytes,
         .objects = study->corpus.count,
         .bytes = study->corpus.total_bytes,
         .scale = (double)study->memory_bytes / (double)GB_STUDY_MEMORY_BYTES,

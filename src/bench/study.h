@@ -37,7 +37,9 @@ struct gb_study_options {
     const char *dir;
     const char *out;
     const char *rocksdb_lib;
-    uint64_t memory_bytes; /* 0: the study's share of the corpus */
+    uint64_t memory_bytes;      /* 0: the study's share of the corpus */
+    uint64_t floor_bytes;       /* 0: libgoblin's default */
+    uint64_t first_chunk_bytes; /* 0: libgoblin's default */
     uint64_t slices;
     uint64_t workers;
     uint64_t verify_every;
