@@ -251,6 +251,10 @@ static enum simcrash end_life(struct simrun *run)
             simdisk_power_cut(run->disk);
         }
     }
+    if (simrun_hurt(run) && !simrun_dark(run)) {
+        /* The next process could not know that a sync failed in this one. */
+        simdisk_power_cut(run->disk);
+    }
     if (simrun_dark(run)) {
         simrun_trace(run, "the power failed");
         crash = SIMCRASH_POWER;
