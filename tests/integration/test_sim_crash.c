@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "sim/simmodel.h"
 #include "sim/simrun.h"
 
 #define FIXED_SEEDS 20u
@@ -55,7 +56,74 @@ static void store__keeps_its_promises_through_fresh_crashes(void **state)
     run_seeds(first, FRESH_SEEDS, &sum);
 }
 
-/* The checker would notice: the same life, seen twice, is the same. */
+/* ---- the checker itself --------------------------------------------------------------------- */
+
+static void write_state(struct simkey *key, uint32_t write, enum goblin_durability acknowledged)
+{
+    const struct simstate state = {.present = true, .write = write, .size = 10, .version = write};
+    simkey_append(key, &state, acknowledged);
+}
+
+static bool sees(struct simkey *key, enum simcrash crash, uint32_t write)
+{
+    const struct goblin_info info = {.flags = write, .size = 10, .version = write};
+    return simkey_survives(key, crash, write == 0 ? NULL : &info, 0);
+}
+
+/* One synced state, one written, one not even that. */
+static struct simkey three_states(void)
+{
+    struct simkey key;
+    simkey_init(&key);
+    write_state(&key, 1, GOBLIN_DURABILITY_SYNCED);
+    write_state(&key, 2, GOBLIN_DURABILITY_WRITTEN);
+    write_state(&key, 3, GOBLIN_DURABILITY_NONE);
+    return key;
+}
+
+static void checker__knows_what_each_crash_may_leave(void **state)
+{
+    (void)state;
+    static const struct {
+        enum simcrash crash;
+        uint32_t write; /* 0: nothing; 9: what was never written */
+        bool may;
+    } cases[] = {
+        {SIMCRASH_NONE, 3, true},   {SIMCRASH_NONE, 2, false}, {SIMCRASH_NONE, 0, false},
+        {SIMCRASH_KILL, 3, true},   {SIMCRASH_KILL, 2, true},  {SIMCRASH_KILL, 1, false},
+        {SIMCRASH_KILL, 0, false},  {SIMCRASH_KILL, 9, false}, {SIMCRASH_POWER, 3, true},
+        {SIMCRASH_POWER, 2, true},  {SIMCRASH_POWER, 1, true}, {SIMCRASH_POWER, 0, false},
+        {SIMCRASH_POWER, 9, false},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct simkey key = three_states();
+        assert_int_equal(sees(&key, cases[i].crash, cases[i].write), cases[i].may);
+        simkey_fini(&key);
+    }
+}
+
+static void checker__remembers_what_a_kill_left_and_a_power_cut_may_undo(void **state)
+{
+    (void)state;
+    struct simkey key = three_states();
+    assert_true(sees(&key, SIMCRASH_KILL, 2));
+    assert_false(sees(&key, SIMCRASH_NONE, 3));
+    assert_true(sees(&key, SIMCRASH_POWER, 1));
+    assert_false(sees(&key, SIMCRASH_POWER, 2));
+    simkey_fini(&key);
+}
+
+static void checker__lets_nothing_durably_deleted_come_back(void **state)
+{
+    (void)state;
+    struct simkey key = three_states();
+    const struct simstate absent = {0};
+    simkey_append(&key, &absent, GOBLIN_DURABILITY_SYNCED);
+    assert_false(sees(&key, SIMCRASH_POWER, 3));
+    assert_true(sees(&key, SIMCRASH_POWER, 0));
+    simkey_fini(&key);
+}
+
 static void life__is_the_same_for_the_same_seed(void **state)
 {
     (void)state;
@@ -76,6 +144,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(store__keeps_its_promises_through_fixed_crashes),
         cmocka_unit_test(store__keeps_its_promises_through_fresh_crashes),
+        cmocka_unit_test(checker__knows_what_each_crash_may_leave),
+        cmocka_unit_test(checker__remembers_what_a_kill_left_and_a_power_cut_may_undo),
+        cmocka_unit_test(checker__lets_nothing_durably_deleted_come_back),
         cmocka_unit_test(life__is_the_same_for_the_same_seed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
