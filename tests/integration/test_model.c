@@ -1,8 +1,8 @@
 /*
  * The model: several threads do random operations on a store of tiny segments, blocks and memory,
- * each on keys of its own, so that a plain table says what each of them must hold; readers of other
- * threads' keys check that values are whole and never older than what was acknowledged. Rounds end
- * with a comparison of everything, and with a checkpoint, a clear or a clean reopening.
+ * each on keys of its own, so that a plain table says what each of them must hold; others read these
+ * keys too and check that values are whole and never older than what was acknowledged. Rounds end
+ * with a comparison of everything, and with a clear or a clean reopening.
  *
  * GOBLIN_SEED replays the choices (not the scheduler's); GOBLIN_MODEL_MS is how long each case runs.
  */
@@ -63,7 +63,7 @@ struct model {
     struct hand hands[OWNERS + READERS];
 };
 
-/* ---- telling -------------------------------------------------------------------------------- */
+/* ---- telling --------------------------------------------------------------------------------- */
 
 static bool complain(struct model *model, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
@@ -125,7 +125,7 @@ static bool may_have_left(struct model *model, struct entry *entry)
     return true;
 }
 
-/* ---- judging -------------------------------------------------------------------------------- */
+/* ---- judging --------------------------------------------------------------------------------- */
 
 /* What was found (NULL: nothing) against the table. */
 static bool judge(struct hand *hand, unsigned key, const struct goblin_info *info, const char *how)
@@ -183,7 +183,7 @@ static bool check_load(struct hand *hand, unsigned key)
     return judge(hand, key, rc == GOBLIN_OK ? &info : NULL, "load");
 }
 
-/* ---- reading in pieces, also other threads' keys ---------------------------------------------- */
+/* ---- reading in pieces, also other threads' keys --------------------------------------------- */
 
 struct stretch {
     unsigned owner;
@@ -262,7 +262,7 @@ static bool check_foreign(struct hand *hand)
     return true;
 }
 
-/* ---- changing --------------------------------------------------------------------------------- */
+/* ---- changing -------------------------------------------------------------------------------- */
 
 static uint32_t draw_size(struct hand *hand)
 {
@@ -439,7 +439,7 @@ static bool step_touch(struct hand *hand, unsigned key)
     return true;
 }
 
-/* ---- walking ---------------------------------------------------------------------------------- */
+/* ---- walking --------------------------------------------------------------------------------- */
 
 struct walk {
     struct hand *hand;
@@ -488,7 +488,7 @@ static bool check_everything(struct hand *hand)
     return check_walk(hand);
 }
 
-/* ---- threads ---------------------------------------------------------------------------------- */
+/* ---- threads --------------------------------------------------------------------------------- */
 
 static bool step_whole(struct hand *hand)
 {
@@ -612,7 +612,7 @@ static void interlude(struct model *model, unsigned round)
     }
 }
 
-/* ---- cases ------------------------------------------------------------------------------------ */
+/* ---- cases ----------------------------------------------------------------------------------- */
 
 static uint64_t number_from(const char *name, uint64_t otherwise)
 {

@@ -143,7 +143,7 @@ bool simcheck_range(struct simrun *run, unsigned key)
     return simcheck_info(run, key);
 }
 
-/* ---- the whole store ----------------------------------------------------------------------------- */
+/* ---- the whole store ------------------------------------------------------------------------- */
 
 struct tour {
     struct simrun *run;

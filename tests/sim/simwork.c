@@ -7,7 +7,7 @@
 #include "lib/pattern.h"
 #include "sim/simrun_internal.h"
 
-/* ---- drawing ------------------------------------------------------------------------------------- */
+/* ---- drawing --------------------------------------------------------------------------------- */
 
 static uint64_t draw_size(struct simrun *run)
 {
@@ -66,7 +66,7 @@ static struct simstate draw_state(struct simrun *run)
     return state;
 }
 
-/* ---- judging answers ------------------------------------------------------------------------------- */
+/* ---- judging answers ------------------------------------------------------------------------- */
 
 /* Faults that a store which is full, or poor, may give; the operation then did nothing. */
 static bool may_refuse(struct simrun *run, int rc)
@@ -121,37 +121,46 @@ static bool doubt(struct simrun *run, unsigned key, const struct simstate *state
     return simcheck_info(run, key);
 }
 
-/* An operation that was to give the key `state` answered `rc`. */
-static bool settle(struct simrun *run, const char *what, unsigned key, int rc, int expected,
-                   const struct simstate *state, enum goblin_durability durability)
+/* An operation on one key and what is expected of it. */
+struct attempt {
+    const char *what;
+    unsigned key;
+    int expected;
+    enum goblin_durability durability; /* of its acknowledgement */
+    struct simstate state;             /* that it is to give the key */
+};
+
+/* The attempt has been answered. */
+static bool settle(struct simrun *run, const struct attempt *attempt, int rc)
 {
-    simrun_trace(run, "%s key %u write %u size %llu expires %lld durability %d: %d", what, key,
-                 state->write, (unsigned long long)state->size, (long long)state->expires_ms,
-                 (int)durability, rc);
-    struct simkey *model = &run->keys[key];
-    if (rc == expected || left_meanwhile(run, key, rc)) {
+    const struct simstate *state = &attempt->state;
+    unsigned key = attempt->key;
+    simrun_trace(run, "%s key %u write %u size %llu expires %lld durability %d: %d", attempt->what,
+                 key, state->write, (unsigned long long)state->size, (long long)state->expires_ms,
+                 (int)attempt->durability, rc);
+    if (rc == attempt->expected || left_meanwhile(run, key, rc)) {
         if (rc == GOBLIN_OK) {
-            simkey_append(model, state, durability);
+            simkey_append(&run->keys[key], state, attempt->durability);
         }
         return true;
     }
     if (rc < 0 && simrun_dark(run)) {
-        if (expected == GOBLIN_OK) {
-            simkey_append(model, state, GOBLIN_DURABILITY_NONE);
+        if (attempt->expected == GOBLIN_OK) {
+            simkey_append(&run->keys[key], state, GOBLIN_DURABILITY_NONE);
         }
         return true;
     }
     if (rc < 0 && simrun_hurt(run)) {
-        return expected != GOBLIN_OK || doubt(run, key, state);
+        return attempt->expected != GOBLIN_OK || doubt(run, key, state);
     }
     if (may_refuse(run, rc)) {
         return simcheck_counters(run) && simcheck_info(run, key);
     }
-    return simrun_fail(run, "%s of key %u answered %d (%s), not %d", what, key, rc,
-                       goblin_strerror(rc), expected);
+    return simrun_fail(run, "%s of key %u answered %d (%s), not %d", attempt->what, key, rc,
+                       goblin_strerror(rc), attempt->expected);
 }
 
-/* ---- put, delete, touch ------------------------------------------------------------------------------ */
+/* ---- put, delete, touch ---------------------------------------------------------------------- */
 
 /* Condition and version that sometimes hold and sometimes do not. */
 static void draw_condition(struct simrun *run, unsigned key, struct goblin_put_options *options)
@@ -187,17 +196,18 @@ static struct goblin_put_options draw_options(struct simrun *run, unsigned key,
 static bool step_put(struct simrun *run, unsigned key)
 {
     unsigned char meta[GOBLIN_META_MAX];
-    struct simstate state = draw_state(run);
-    struct goblin_put_options options = draw_options(run, key, &state, meta);
-    gb_pattern_fill(run->value, state.size, simrun_value_seed(key, state.write), 0);
-    int expected = expected_answer(run, key, options.condition, options.if_version);
+    struct attempt put = {.what = "put", .key = key, .state = draw_state(run)};
+    struct goblin_put_options options = draw_options(run, key, &put.state, meta);
+    put.expected = expected_answer(run, key, options.condition, options.if_version);
+    put.durability = promised(run, options.durability);
+    gb_pattern_fill(run->value, put.state.size, simrun_value_seed(key, put.state.write), 0);
     uint64_t version = 0;
     int rc = goblin_put(run->store, simrun_name(run, key),
-                        (struct goblin_slice){run->value, state.size}, &options, &version);
+                        (struct goblin_slice){run->value, put.state.size}, &options, &version);
     if (rc == GOBLIN_OK) {
-        state.version = version;
+        put.state.version = version;
     }
-    return settle(run, "put", key, rc, expected, &state, promised(run, options.durability));
+    return settle(run, &put, rc);
 }
 
 static bool step_delete(struct simrun *run, unsigned key)
@@ -209,28 +219,37 @@ static bool step_delete(struct simrun *run, unsigned key)
     }
     bool there = simstate_visible(simkey_current(&run->keys[key]), run->now_ms);
     int expected = expected_answer(run, key, options.condition, options.if_version);
-    expected = there ? expected : GOBLIN_MISS;
-    const struct simstate absent = {0};
+    const struct attempt erase = {
+        .what = "delete",
+        .key = key,
+        .expected = there ? expected : GOBLIN_MISS,
+        .durability = promised(run, options.durability),
+    };
     int rc = goblin_delete(run->store, simrun_name(run, key), &options);
-    if (rc == GOBLIN_MISS && expected == GOBLIN_MISS && options.condition == GOBLIN_ALWAYS) {
+    if (rc == GOBLIN_MISS && !there && options.condition == GOBLIN_ALWAYS) {
         /* Then nothing is there as safely as was asked. */
-        simkey_append(&run->keys[key], &absent, promised(run, options.durability));
+        simkey_append(&run->keys[key], &erase.state, erase.durability);
     }
-    return settle(run, "delete", key, rc, expected, &absent, promised(run, options.durability));
+    return settle(run, &erase, rc);
 }
 
 static bool step_touch(struct simrun *run, unsigned key)
 {
-    struct simstate state = *simkey_current(&run->keys[key]);
-    state.expires_ms =
-        simrun_chance(run, 40) ? 0 : run->now_ms - 50 + (int64_t)simrun_below(run, 5000);
-    int expected = expected_answer(run, key, GOBLIN_IF_PRESENT, 0);
     enum goblin_durability durability = draw_durability(run);
-    int rc = goblin_touch(run->store, simrun_name(run, key), state.expires_ms, durability);
-    return settle(run, "touch", key, rc, expected, &state, promised(run, durability));
+    struct attempt touch = {
+        .what = "touch",
+        .key = key,
+        .expected = expected_answer(run, key, GOBLIN_IF_PRESENT, 0),
+        .durability = promised(run, durability),
+        .state = *simkey_current(&run->keys[key]),
+    };
+    touch.state.expires_ms =
+        simrun_chance(run, 40) ? 0 : run->now_ms - 50 + (int64_t)simrun_below(run, 5000);
+    int rc = goblin_touch(run->store, simrun_name(run, key), touch.state.expires_ms, durability);
+    return settle(run, &touch, rc);
 }
 
-/* ---- streams ------------------------------------------------------------------------------------------ */
+/* ---- streams --------------------------------------------------------------------------------- */
 
 void simwork_drop_streams(struct simrun *run)
 {
@@ -281,14 +300,20 @@ static bool feed_stream(struct simrun *run, struct simstream *stream)
 
 static bool commit_stream(struct simrun *run, struct simstream *stream)
 {
-    int expected = expected_answer(run, stream->key, stream->condition, 0);
+    struct attempt commit = {
+        .what = "commit",
+        .key = stream->key,
+        .expected = expected_answer(run, stream->key, stream->condition, 0),
+        .durability = stream->durability,
+        .state = stream->state,
+    };
     uint64_t version = 0;
     int rc = goblin_writer_commit(stream->writer, &version);
     stream->writer = NULL;
     if (rc == GOBLIN_OK) {
-        stream->state.version = version;
+        commit.state.version = version;
     }
-    return settle(run, "commit", stream->key, rc, expected, &stream->state, stream->durability);
+    return settle(run, &commit, rc);
 }
 
 static bool step_stream(struct simrun *run, unsigned key)
@@ -314,7 +339,7 @@ static bool step_stream(struct simrun *run, unsigned key)
     return simcheck_info(run, stream->key) && commit_stream(run, stream);
 }
 
-/* ---- the whole store ------------------------------------------------------------------------------------ */
+/* ---- the whole store ------------------------------------------------------------------------- */
 
 static bool step_sync(struct simrun *run)
 {
