@@ -1,10 +1,10 @@
 /*
  * The model: several threads do random operations on a store of tiny segments, blocks and memory,
- * each on keys of its own, so that a plain table says what each of them must hold; others read these
- * keys too and check that values are whole and never older than what was acknowledged. Rounds end
- * with a comparison of everything, and with a clear or a clean reopening.
+ * each on keys of its own, so that a plain table says what each must hold; others read these keys
+ * too and check that values are whole and never older than what was acknowledged. Rounds end with
+ * a comparison of everything, and with a clear or a clean reopening.
  *
- * GOBLIN_SEED replays the choices (not the scheduler's); GOBLIN_MODEL_MS is how long each case runs.
+ * GOBLIN_SEED replays the choices (not the scheduler's); GOBLIN_MODEL_MS is how long a case runs.
  */
 #include <errno.h>
 #include <inttypes.h>
