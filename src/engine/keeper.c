@@ -102,10 +102,15 @@ static void *keep(void *arg)
 {
     struct goblin *store = arg;
     int64_t checkpointed = now_ns();
+    int64_t trimmed = checkpointed;
     int64_t period = (int64_t)store->options.checkpoint_s * 1000000000;
     while (!atomic_load(&store->keeper_stop)) {
         wait_round(store);
         gb_keeper_round(store);
+        if (now_ns() - trimmed > IDLE_NS) {
+            gb_pool_trim(store);
+            trimmed = now_ns();
+        }
         if (store->options.checkpoint_s != UINT32_MAX && now_ns() - checkpointed > period) {
             (void)gb_checkpoint_write(store, false);
             checkpointed = now_ns();

@@ -84,6 +84,7 @@ static void destroy(struct goblin *store)
         gb_index_destroy(store->index);
     }
     gb_arena_fini(&store->arena);
+    gb_pool_fini(store);
     gb_residency_fini(&store->residency);
     (void)pthread_mutex_destroy(&store->readers_lock);
     (void)pthread_mutex_destroy(&store->keeper_lock);
@@ -166,6 +167,7 @@ int gb_store_open(struct goblin **out, const struct goblin_options *options, str
         return -ENOMEM;
     }
     store->io = io;
+    gb_pool_init(&store->pool);
     (void)pthread_mutex_init(&store->readers_lock, NULL);
     (void)pthread_mutex_init(&store->keeper_lock, NULL);
     (void)pthread_mutex_init(&store->checkpoint_lock, NULL);

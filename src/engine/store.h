@@ -23,6 +23,7 @@
 #include "engine/counters.h"
 #include "engine/index.h"
 #include "engine/lane.h"
+#include "engine/pool.h"
 #include "engine/residency.h"
 #include "engine/segment.h"
 
@@ -45,6 +46,7 @@ struct goblin {
     unsigned drive_count;
 
     struct gb_budget budget;
+    struct gb_pool pool;
     struct gb_arena arena;
     struct gb_index *index;
     struct gb_segments segments;

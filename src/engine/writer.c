@@ -56,21 +56,36 @@ struct goblin_writer {
 
 /* ---- begin and end ------------------------------------------------------------------------------------ */
 
-static bool take_budget(struct goblin *store, uint64_t bytes)
-{
-    return gb_store_take_memory(store, &store->budget.write, bytes, store->budget.total / 4);
-}
+/* What a writer needs of the budget. */
+struct buffers {
+    void *blocks[2];
+};
 
-static void give_budget(struct goblin *store, uint64_t bytes)
+static void give_buffers(struct goblin *store, const struct buffers *buffers)
 {
-    atomic_fetch_sub(&store->budget.write, bytes);
+    for (unsigned i = 0; i < 2; i++) {
+        if (buffers->blocks[i] != NULL) {
+            gb_pool_give(store, buffers->blocks[i]);
+        }
+    }
+    atomic_fetch_sub(&store->budget.write, store->options.head_bytes);
     gb_store_rebudget(store);
 }
 
-/* What a writer's buffers take. */
-static uint64_t footprint(const struct goblin *store)
+static bool take_buffers(struct goblin *store, struct buffers *buffers)
 {
-    return 2 * (uint64_t)store->options.write_block_bytes + store->options.head_bytes;
+    *buffers = (struct buffers){.blocks = {NULL}};
+    if (!gb_store_take_memory(store, &store->budget.write, store->options.head_bytes,
+                              store->budget.total / 4)) {
+        return false;
+    }
+    buffers->blocks[0] = gb_pool_take(store);
+    buffers->blocks[1] = buffers->blocks[0] != NULL ? gb_pool_take(store) : NULL;
+    if (buffers->blocks[1] == NULL) {
+        give_buffers(store, buffers);
+        return false;
+    }
+    return true;
 }
 
 static void destroy(struct goblin_writer *writer)
@@ -79,40 +94,31 @@ static void destroy(struct goblin_writer *writer)
     if (writer->queue != NULL) {
         writer->queue->io->ops->queue_destroy(writer->queue);
     }
-    for (unsigned i = 0; i < 2; i++) {
-        free(writer->blocks[i].data);
-    }
+    const struct buffers buffers = {{writer->blocks[0].data, writer->blocks[1].data}};
+    give_buffers(store, &buffers);
     free(writer->table);
     free(writer->extents);
     free(writer->head);
-    give_budget(store, footprint(store));
     free(writer);
 }
 
-static int prepare(struct goblin_writer *writer)
-{
-    struct goblin *store = writer->store;
-    writer->block_bytes = store->options.write_block_bytes;
-    writer->head_capacity = store->options.head_bytes;
-    writer->head = malloc(writer->head_capacity);
-    for (unsigned i = 0; i < 2; i++) {
-        void *data = NULL;
-        if (posix_memalign(&data, GB_BLOCK, writer->block_bytes) != 0) {
-            return -ENOMEM;
-        }
-        writer->blocks[i].data = data;
-    }
-    return writer->head != NULL ? 0 : -ENOMEM;
-}
-
-static int begin(struct goblin_writer **out, struct goblin *store, struct goblin_slice key,
-                 uint64_t size, const struct goblin_put_options *options)
+/* Owns: the buffers, also after a fault. */
+static int begin(struct goblin_writer **out, struct goblin *store, const struct buffers *buffers,
+                 struct goblin_slice key, uint64_t size, const struct goblin_put_options *options)
 {
     struct goblin_writer *writer = calloc(1, sizeof(*writer) + key.len);
-    if (writer == NULL) {
-        give_budget(store, footprint(store));
+    void *head = malloc(store->options.head_bytes);
+    if (writer == NULL || head == NULL) {
+        give_buffers(store, buffers);
+        free(writer);
+        free(head);
         return -ENOMEM;
     }
+    writer->head = head;
+    writer->head_capacity = store->options.head_bytes;
+    writer->blocks[0].data = buffers->blocks[0];
+    writer->blocks[1].data = buffers->blocks[1];
+    writer->block_bytes = store->options.write_block_bytes;
     writer->store = store;
     writer->hash = gb_index_hash(key.data, key.len);
     writer->lane = gb_store_lane(store, writer->hash);
@@ -121,21 +127,14 @@ static int begin(struct goblin_writer **out, struct goblin *store, struct goblin
     writer->stream = atomic_fetch_add(&store->next_stream, 1) + 1;
     writer->key_len = (uint16_t)key.len;
     memcpy(writer->key, key.data, key.len);
-    int rc = prepare(writer);
-    if (rc == 0) {
-        /* Metadata is the payload's first part; it always fits the first block. */
-        if (options->meta.len > 0) {
-            memcpy(writer->blocks[0].data, options->meta.data, options->meta.len);
-            memcpy(writer->head, options->meta.data, options->meta.len);
-        }
-        writer->fill = (uint32_t)options->meta.len;
-        writer->head_len = (uint32_t)options->meta.len;
-        writer->taken = options->meta.len;
+    /* Metadata is the payload's first part; it always fits the first block. */
+    if (options->meta.len > 0) {
+        memcpy(writer->blocks[0].data, options->meta.data, options->meta.len);
+        memcpy(writer->head, options->meta.data, options->meta.len);
     }
-    if (rc < 0) {
-        destroy(writer);
-        return rc;
-    }
+    writer->fill = (uint32_t)options->meta.len;
+    writer->head_len = (uint32_t)options->meta.len;
+    writer->taken = options->meta.len;
     *out = writer;
     return GOBLIN_OK;
 }
@@ -149,7 +148,9 @@ int goblin_writer_begin(struct goblin_writer **out, struct goblin *store, struct
     if (rc < 0) {
         return rc;
     }
-    return take_budget(store, footprint(store)) ? begin(out, store, key, size, options) : -ENOMEM;
+    struct buffers buffers;
+    return take_buffers(store, &buffers) ? begin(out, store, &buffers, key, size, options)
+                                         : -ENOMEM;
 }
 
 /* ---- extents -------------------------------------------------------------------------------------------- */
@@ -587,12 +588,13 @@ int gb_put_streamed(struct goblin *store, struct goblin_slice key, struct goblin
                     const struct goblin_put_options *options, uint64_t *version)
 {
     /* A put waits for its turn at the buffers rather than fail. */
-    while (!take_budget(store, footprint(store))) {
+    struct buffers buffers;
+    while (!take_buffers(store, &buffers)) {
         const struct timespec pause = {.tv_nsec = 500000};
         (void)nanosleep(&pause, NULL);
     }
     struct goblin_writer *writer = NULL;
-    int rc = begin(&writer, store, key, value.len, options);
+    int rc = begin(&writer, store, &buffers, key, value.len, options);
     if (rc < 0) {
         return rc;
     }

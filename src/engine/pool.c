@@ -1,0 +1,79 @@
+/* The pool of streams' blocks. */
+#include "engine/pool.h"
+
+#include <stdbool.h>
+#include <sys/mman.h>
+
+#include "engine/store.h"
+
+void gb_pool_init(struct gb_pool *pool)
+{
+    *pool = (struct gb_pool){.count = 0};
+    (void)pthread_mutex_init(&pool->lock, NULL);
+}
+
+static void unmap(struct goblin *store, void *block)
+{
+    uint32_t bytes = store->options.write_block_bytes;
+    (void)munmap(block, bytes);
+    atomic_fetch_sub(&store->budget.write, bytes);
+}
+
+void *gb_pool_take(struct goblin *store)
+{
+    struct gb_pool *pool = &store->pool;
+    void *block = NULL;
+    (void)pthread_mutex_lock(&pool->lock);
+    if (pool->count > 0) {
+        block = pool->spare[--pool->count];
+        pool->least = pool->count < pool->least ? pool->count : pool->least;
+    }
+    (void)pthread_mutex_unlock(&pool->lock);
+    uint32_t bytes = store->options.write_block_bytes;
+    if (block != NULL ||
+        !gb_store_take_memory(store, &store->budget.write, bytes, store->budget.total / 4)) {
+        return block;
+    }
+    block = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (block == MAP_FAILED) {
+        atomic_fetch_sub(&store->budget.write, bytes);
+        return NULL;
+    }
+    return block;
+}
+
+void gb_pool_give(struct goblin *store, void *block)
+{
+    struct gb_pool *pool = &store->pool;
+    (void)pthread_mutex_lock(&pool->lock);
+    bool keep = pool->count < GB_POOL_SPARE_MAX;
+    if (keep) {
+        pool->spare[pool->count++] = block;
+    }
+    (void)pthread_mutex_unlock(&pool->lock);
+    if (!keep) {
+        unmap(store, block);
+    }
+}
+
+static void unmap_locked(struct goblin *store, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        unmap(store, store->pool.spare[--store->pool.count]);
+    }
+}
+
+void gb_pool_trim(struct goblin *store)
+{
+    struct gb_pool *pool = &store->pool;
+    (void)pthread_mutex_lock(&pool->lock);
+    unmap_locked(store, pool->least);
+    pool->least = pool->count;
+    (void)pthread_mutex_unlock(&pool->lock);
+}
+
+void gb_pool_fini(struct goblin *store)
+{
+    unmap_locked(store, store->pool.count);
+    (void)pthread_mutex_destroy(&store->pool.lock);
+}
