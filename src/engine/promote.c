@@ -7,6 +7,7 @@
 #include "engine/store.h"
 
 #define SURVIVORS_MAX 4u   /* worthier items met before a candidate is refused */
+#define TIDY_VAIN_MAX 8u   /* blocks tidied without a gain before memory counts as full */
 #define STEPS_MAX     256u /* items met at all */
 
 static uint32_t reserve_of(struct goblin *store)
@@ -153,10 +154,15 @@ int gb_residency_restore(struct goblin *store, struct goblin_slice key, uint64_t
     *promotion =
         (struct gb_promotion){.sequence = sequence, .hash = gb_index_hash(key.data, key.len)};
     int rc = try_restore(store, key, resident, promotion);
-    /* Restoring leaves bare items dead behind it: their blocks come first. */
-    while (rc == -ENOMEM && gb_residency_tidy(store)) {
+    /* Restoring leaves bare items dead behind it: their blocks come first. Blocks with one large item
+     * each can be walked for ever and none comes back. */
+    uint32_t used = atomic_load(&store->arena.used);
+    for (unsigned vain = 0; rc == -ENOMEM && vain < TIDY_VAIN_MAX && gb_residency_tidy(store);) {
         gb_residency_release(store);
         rc = try_restore(store, key, resident, promotion);
+        uint32_t before = used;
+        used = atomic_load(&store->arena.used);
+        vain = used < before ? 0 : vain + 1;
     }
     return rc;
 }
