@@ -80,7 +80,7 @@ bool gb_residency_admit(struct goblin *store, const struct gb_item *item, unsign
     }
     uint32_t bytes = (uint32_t)gb_align_up(fixed + resident, 8);
     bool admitted = has_slack(store);
-    if (!admitted && count >= 2) {
+    if (!admitted && count >= 1) {
         double worth = gb_residency_worth(count, size, had, resident);
         admitted = win_credit(store, bytes, worth);
         residency->credit -= admitted ? (int64_t)bytes : 0;

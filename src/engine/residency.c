@@ -15,8 +15,9 @@
 #define BYTE_NS 0.4
 
 #define FLOOR_BONUS    4.0 /* a floor's byte hides latency as well as saving device time */
-#define GREEDY_LIVE    0.6 /* blocks with less of themselves alive are walked first */
-#define AHEAD_MAX      8u  /* blocks kept available for puts at the most */
+#define GREEDY_LIVE    0.85
+#define EPOCH_REQUESTS 6u /* per object, until heat is halved */
+#define AHEAD_MAX      8u /* blocks kept available for puts at the most */
 #define GIVE_WAY_TRIES 16u
 #define THRESHOLD_MIN  1e-6
 #define THRESHOLD_MAX  1e9
@@ -60,7 +61,7 @@ void gb_residency_tick(struct goblin *store, uint64_t requests)
     uint64_t now =
         atomic_fetch_add_explicit(&residency->epoch_requests, requests, memory_order_relaxed) +
         requests;
-    uint64_t period = gb_max(1024, 4 * gb_index_count(store->index));
+    uint64_t period = gb_max(1024, EPOCH_REQUESTS * gb_index_count(store->index));
     if (now >= period && atomic_compare_exchange_strong(&residency->epoch_requests, &now, 0)) {
         atomic_fetch_add_explicit(&residency->epoch, 1, memory_order_relaxed);
     }

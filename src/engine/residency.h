@@ -4,7 +4,7 @@
  * Fixed: every object keeps a head of head_bytes as long as memory lasts. Adaptive: every object
  * keeps a floor of head_bytes, and what is left goes where it saves most device time per byte. The
  * worth of bytes is accesses x device time saved / bytes, accesses being a four-bit count that
- * halves about once per four requests per object.
+ * halves about once per six requests per object.
  *
  * The hand walks the RAM log's blocks, oldest first. What it meets is dead (and gone), keeps its
  * bytes (laid again), or is cut down to its floor, under pressure to a bare header. It moves
