@@ -14,10 +14,10 @@
 #define READ_NS 55000.0
 #define BYTE_NS 0.4
 
-#define FLOOR_BONUS    4.0 /* a floor's byte hides latency as well as saving device time */
-#define GREEDY_LIVE    0.85
-#define EPOCH_REQUESTS 6u /* per object, until heat is halved */
-#define AHEAD_MAX      8u /* blocks kept available for puts at the most */
+#define FLOOR_BONUS    4.0  /* a floor's byte hides latency as well as saving device time */
+#define GREEDY_LIVE    0.85 /* blocks with less of themselves alive are walked first */
+#define EPOCH_REQUESTS 6u   /* per object, until heat is halved */
+#define AHEAD_MAX      8u   /* blocks kept available for puts at the most */
 #define GIVE_WAY_TRIES 16u
 #define THRESHOLD_MIN  1e-6
 #define THRESHOLD_MAX  1e9
