@@ -61,7 +61,7 @@ static void note(struct gb_fixture *fixture, struct goblin_info *infos)
     }
 }
 
-/* Resident bytes are compared only if `resident`: they come back to at least what they were. */
+/* Resident bytes are compared only if `resident`. */
 static void expect_same(struct gb_fixture *fixture, const struct goblin_info *infos, bool resident)
 {
     for (uint64_t i = 0; i < OBJECTS; i++) {
@@ -78,9 +78,17 @@ static void expect_same(struct gb_fixture *fixture, const struct goblin_info *in
         assert_int_equal(info.flags, infos[i].flags);
         assert_int_equal(info.meta_len, infos[i].meta_len);
         if (resident) {
-            assert_true(info.resident >= infos[i].resident);
+            /* A head or a whole value comes back to the byte, a part to the percent and block. */
+            uint64_t was = infos[i].resident;
+            bool part = was > 8 * GB_KIB && was < info.size;
+            assert_true(info.resident + (part ? 4 * GB_KIB + info.size / 100 : 0) >= was);
         }
-        gb_fixture_expect(fixture, i, size_at(i), i);
+    }
+    /* Only now, for reading moves what is resident. */
+    for (uint64_t i = 0; i < OBJECTS; i++) {
+        if (i % 5 != 0) {
+            gb_fixture_expect(fixture, i, size_at(i), i);
+        }
     }
     assert_int_equal(gb_fixture_stats(fixture).objects, OBJECTS - OBJECTS / 5);
 }
