@@ -34,14 +34,15 @@ enum goblin_error_code {
 };
 
 enum goblin_answer {
-    GOBLIN_MISS = 0,     /* no such object (never stored, deleted, expired, evicted) */
-    GOBLIN_OK = 1,       /* found, stored, deleted, done */
-    GOBLIN_EXISTS = 2,   /* GOBLIN_IF_ABSENT, and an object is there */
-    GOBLIN_CHANGED = 3,  /* GOBLIN_IF_VERSION, and the object's version is another one */
+    GOBLIN_MISS = 0,    /* no such object (never stored, deleted, expired, evicted) */
+    GOBLIN_OK = 1,      /* found, stored, deleted, done */
+    GOBLIN_EXISTS = 2,  /* GOBLIN_IF_ABSENT, and an object is there */
+    GOBLIN_CHANGED = 3, /* GOBLIN_IF_VERSION, and the object's version is another one */
 };
 
 /* A sentence for any code that a libgoblin call returns, without a final stop. Never NULL; the
- * text is static for GOBLIN_E codes and answers, and strerror()'s for errno values. Threads: any. */
+ * text is static for GOBLIN_E codes and answers, and strerror()'s for errno values. Threads:
+ * any. */
 const char *goblin_strerror(int code);
 
 /* Where set-up calls explain a fault, wrapped outside-in: "open store: /data/0: not a Goblin

@@ -30,7 +30,7 @@
 extern "C" {
 #endif
 
-#define GOBLIN_KEY_MAX 4096u
+#define GOBLIN_KEY_MAX  4096u
 #define GOBLIN_META_MAX 4096u
 
 #if defined(__GNUC__)
@@ -62,14 +62,14 @@ GOBLIN_NODISCARD int goblin_open(struct goblin **out, const struct goblin_option
  * NULL is fine. Returns GOBLIN_OK, or the first fault; the store is gone either way. */
 int goblin_close(struct goblin *store);
 
-/* ---- one object ------------------------------------------------------------------------- */
+/* ---- one object ---------------------------------------------------------------------------- */
 
 struct goblin_info {
-    uint64_t size;         /* value bytes, metadata not counted */
-    uint64_t version;      /* of this write; every later write's is greater, unless passed in */
-    int64_t expires_ms;    /* 0: never */
-    uint64_t resident;     /* value bytes in RAM now */
-    uint32_t flags;        /* the caller's own */
+    uint64_t size;      /* value bytes, metadata not counted */
+    uint64_t version;   /* of this write; every later write's is greater, unless passed in */
+    int64_t expires_ms; /* 0: never */
+    uint64_t resident;  /* value bytes in RAM now */
+    uint32_t flags;     /* the caller's own */
     uint32_t meta_len;
 };
 
@@ -91,12 +91,12 @@ struct goblin_put_options {
 };
 
 /* Stores a value that lies in memory. `options` NULL: all zero. `version` NULL or out: the
- * version the object now has (also when the answer is GOBLIN_EXISTS or GOBLIN_CHANGED).
- * Returns GOBLIN_OK, GOBLIN_MISS, GOBLIN_EXISTS or GOBLIN_CHANGED. A fault after the value became
- * visible (a failed flush or sync) leaves it visible and says that its durability was not reached. */
+ * version the object now has (also when the answer is GOBLIN_EXISTS or GOBLIN_CHANGED). Returns
+ * GOBLIN_OK, GOBLIN_MISS, GOBLIN_EXISTS or GOBLIN_CHANGED. A fault after the value became visible
+ * (a failed flush or sync) leaves it visible and says that its durability was not reached. */
 GOBLIN_NODISCARD int goblin_put(struct goblin *store, struct goblin_slice key,
-                                struct goblin_slice value,
-                                const struct goblin_put_options *options, uint64_t *version);
+                                struct goblin_slice value, const struct goblin_put_options *options,
+                                uint64_t *version);
 
 /* Returns GOBLIN_OK or GOBLIN_MISS; with condition GOBLIN_IF_VERSION also GOBLIN_CHANGED. Of the
  * options only condition, if_version and durability count; NULL: all zero. */
@@ -104,15 +104,15 @@ GOBLIN_NODISCARD int goblin_delete(struct goblin *store, struct goblin_slice key
                                    const struct goblin_put_options *options);
 
 /* Sets a new expiry. The version does not change. Returns GOBLIN_OK or GOBLIN_MISS. */
-GOBLIN_NODISCARD int goblin_touch(struct goblin *store, struct goblin_slice key,
-                                  int64_t expires_ms, enum goblin_durability durability);
+GOBLIN_NODISCARD int goblin_touch(struct goblin *store, struct goblin_slice key, int64_t expires_ms,
+                                  enum goblin_durability durability);
 
 /* Looks an object up without reading its bytes; does not count as an access.
  * Returns GOBLIN_OK or GOBLIN_MISS. */
 GOBLIN_NODISCARD int goblin_stat(struct goblin *store, struct goblin_slice key,
                                  struct goblin_info *info);
 
-/* ---- the whole store -------------------------------------------------------------------- */
+/* ---- the whole store ----------------------------------------------------------------------- */
 
 /* Raises every operation that returned before this call to GOBLIN_DURABILITY_SYNCED. */
 GOBLIN_NODISCARD int goblin_sync(struct goblin *store);

@@ -64,7 +64,7 @@ struct goblin_options {
     const char *heads_dir; /* clean close also writes resident bytes here, and the next open reads
                               them at once; NULL: heads are read back from the log */
     bool create;
-    bool read_only;        /* shared lock, no background work, no writes at all */
+    bool read_only; /* shared lock, no background work, no writes at all */
 
     /* Fixed at creation. */
     uint64_t size_bytes;    /* disk used by the whole store, drives together; create: required */
@@ -99,9 +99,14 @@ struct goblin_options {
 };
 
 #ifdef __cplusplus
-#define GOBLIN_OPTIONS_INIT {}
+#define GOBLIN_OPTIONS_INIT                                                                        \
+    {                                                                                              \
+    }
 #else
-#define GOBLIN_OPTIONS_INIT {0}
+#define GOBLIN_OPTIONS_INIT                                                                        \
+    {                                                                                              \
+        0                                                                                          \
+    }
 #endif
 
 void goblin_options_init(struct goblin_options *options);

@@ -25,8 +25,8 @@ extern "C" {
 struct goblin_reader;
 
 struct goblin_reader_options {
-    unsigned buffers;     /* chunk buffers; 0: the store's depth. More let more requests progress */
-    unsigned requests;    /* requests in flight at once; 0: 64. Beyond it submit says -EAGAIN */
+    unsigned buffers;  /* chunk buffers; 0: the store's depth. More let more requests progress */
+    unsigned requests; /* requests in flight at once; 0: 64. Beyond it submit says -EAGAIN */
 };
 
 /* Errors: -ENOMEM (also when the buffers would take more than the memory budget allows). */
@@ -63,9 +63,9 @@ typedef int (*goblin_chunk_fn)(void *arg, const struct goblin_chunk *chunk);
 typedef void (*goblin_done_fn)(void *arg, int result, const struct goblin_info *info);
 
 enum goblin_get_flags {
-    GOBLIN_GET_META = 1u << 0,      /* hand over the user metadata with the first chunk */
-    GOBLIN_GET_RESIDENT = 1u << 1,  /* what is in RAM only: never touches the device */
-    GOBLIN_GET_QUIET = 1u << 2,     /* counts neither as an access of the object nor as a get (scans,
+    GOBLIN_GET_META = 1u << 0,     /* hand over the user metadata with the first chunk */
+    GOBLIN_GET_RESIDENT = 1u << 1, /* what is in RAM only: never touches the device */
+    GOBLIN_GET_QUIET = 1u << 2,    /* counts neither as an access of the object nor as a get (scans,
                                        backups) */
 };
 

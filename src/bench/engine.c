@@ -30,7 +30,7 @@ const struct gb_engine_ops *gb_engine_find(const char *name, size_t len)
     return NULL;
 }
 
-/* ---- null: makes every value as it is put, keeps the sizes alone, answers at once --------- */
+/* ---- null: makes every value as it is put, keeps the sizes alone, answers at once ---------- */
 
 static int null_open(void **engine, const struct gb_engine_config *config,
                      enum gb_engine_phase phase, struct goblin_error *error)

@@ -223,7 +223,7 @@ static int control_barrier(void *engine, struct goblin_error *error)
     return rc;
 }
 
-/* ---- get: chunk n of a tail begins at chunk_offset(n) ------------------------------------- */
+/* ---- get: chunk n of a tail begins at chunk_offset(n) -------------------------------------- */
 
 static uint64_t chunk_offset(uint64_t chunk)
 {

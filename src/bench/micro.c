@@ -179,7 +179,7 @@ static int micro_ram(const struct gb_micro_options *options, struct micro_result
     return rc;
 }
 
-/* ---- the command ---------------------------------------------------------------------------- */
+/* ---- the command --------------------------------------------------------------------------- */
 
 static void micro_print(const struct micro_result *result)
 {

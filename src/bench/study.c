@@ -41,7 +41,7 @@ static uint64_t size_of_object(void *arg, uint64_t number)
     return corpus->sizes[number];
 }
 
-/* ---- preparations --------------------------------------------------------------------------- */
+/* ---- preparations -------------------------------------------------------------------------- */
 
 static uint64_t study_memory(const struct gb_study *study)
 {
@@ -185,7 +185,7 @@ static int study_start_worker(struct gb_study *study, size_t i, struct goblin_er
     return rc < 0 ? rc : gb_worker_start(worker, error);
 }
 
-/* ---- orders --------------------------------------------------------------------------------- */
+/* ---- orders -------------------------------------------------------------------------------- */
 
 /* Waits for the reply to the last order, drawing progress and sampling the resident size. */
 static int study_wait(struct gb_study *study, size_t i, struct gb_progress *progress,
@@ -356,7 +356,7 @@ static int study_end(struct gb_study *study, size_t i, struct goblin_error *erro
     return study_order(study, i, &order, 0, &reply, error);
 }
 
-/* ---- all of it ------------------------------------------------------------------------------ */
+/* ---- all of it ----------------------------------------------------------------------------- */
 
 static int study_each(struct gb_study *study,
                       int (*step)(struct gb_study *, size_t, struct goblin_error *),

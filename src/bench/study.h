@@ -105,7 +105,7 @@ int gb_study_tally_rss(struct gb_study_tally *tally, const struct gb_worker *wor
 void gb_study_tally_result(const struct gb_study_tally *tally, const struct gb_worker *worker,
                            const struct gb_schedule *schedule, struct gb_engine_result *result);
 
-/* ---- the whole study ------------------------------------------------------------------------ */
+/* ---- the whole study ----------------------------------------------------------------------- */
 
 struct gb_study {
     struct gb_study_options options;

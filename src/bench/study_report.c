@@ -56,7 +56,7 @@ static double populate_mib_s(const struct gb_engine_result *result)
                                         : 0;
 }
 
-/* ---- yardsticks ----------------------------------------------------------------------------- */
+/* ---- yardsticks ---------------------------------------------------------------------------- */
 
 static int report_bound(const struct gb_study *study, double ram_us, struct gb_yardsticks *out)
 {
@@ -116,7 +116,7 @@ static int report_yardsticks(const struct gb_study *study, const struct gb_engin
     return study->curve_count ? report_bound(study, control->ttfb.mean_us, out) : 0;
 }
 
-/* ---- notes ---------------------------------------------------------------------------------- */
+/* ---- notes --------------------------------------------------------------------------------- */
 
 static void note_engine(struct notes *notes, const struct gb_study *study, size_t i)
 {
@@ -173,7 +173,7 @@ static void note_method(struct notes *notes, const struct gb_study *study)
     }
 }
 
-/* ---- the table ------------------------------------------------------------------------------ */
+/* ---- the table ----------------------------------------------------------------------------- */
 
 static void print_table(const struct gb_study *study, const struct gb_engine_result *results)
 {

@@ -47,7 +47,7 @@ void gb_worker_shared_destroy(struct gb_worker_shared *shared)
     }
 }
 
-/* ---- the process -------------------------------------------------------------------------- */
+/* ---- the process --------------------------------------------------------------------------- */
 
 static uint64_t resident_bytes(uint64_t *peak_bytes)
 {
@@ -218,7 +218,7 @@ static _Noreturn void worker_main(const struct gb_worker *worker)
     _exit(0);
 }
 
-/* ---- the study ---------------------------------------------------------------------------- */
+/* ---- the study ----------------------------------------------------------------------------- */
 
 int gb_worker_start(struct gb_worker *worker, struct goblin_error *error)
 {

@@ -20,7 +20,7 @@
 #include "bench/link.h"
 #include "goblin/error.h"
 
-/* ---- memory shared with the study --------------------------------------------------------- */
+/* ---- memory shared with the study ---------------------------------------------------------- */
 
 struct gb_worker_record {
     uint64_t first_ns; /* since the request's start */
@@ -45,7 +45,7 @@ struct gb_worker_shared {
 struct gb_worker_shared *gb_worker_shared_create(uint64_t requests, uint64_t bytes);
 void gb_worker_shared_destroy(struct gb_worker_shared *shared);
 
-/* ---- orders and replies ------------------------------------------------------------------- */
+/* ---- orders and replies -------------------------------------------------------------------- */
 
 enum gb_worker_verb {
     GB_WORKER_POPULATE, /* open, put everything, barrier, close */
@@ -77,7 +77,7 @@ struct gb_worker_reply {
     struct gb_engine_stats device; /* gained by this order, checks not counted */
 };
 
-/* ---- the study's side --------------------------------------------------------------------- */
+/* ---- the study's side ---------------------------------------------------------------------- */
 
 struct gb_worker {
     const struct gb_engine_ops *ops;
@@ -105,7 +105,7 @@ int gb_worker_receive(struct gb_worker *worker, int timeout_ms, struct gb_worker
 /* Ends the process, by force if need be, and waits for it. Harmless if it never started. */
 void gb_worker_stop(struct gb_worker *worker);
 
-/* ---- the process's side ------------------------------------------------------------------- */
+/* ---- the process's side -------------------------------------------------------------------- */
 
 struct gb_worker_state {
     const struct gb_worker *worker;

@@ -86,7 +86,7 @@ static inline struct gb_block *gb_arena_block(struct gb_arena *arena, uint64_t p
     return &arena->blocks[place >> arena->block_shift];
 }
 
-/* ---- laying items ------------------------------------------------------------------------------ */
+/* ---- laying items -------------------------------------------------------------------------- */
 
 /* Two blocks: the one being filled, and the gap at the end of the one before, where smaller items
  * still fit. */
@@ -116,9 +116,9 @@ uint32_t gb_cursor_room(const struct gb_arena *arena, const struct gb_cursor *cu
 
 #define GB_RENEW_FORCED UINT32_MAX
 
-/* Makes the cursor's block the gap, seals the gap before, and opens a free one, leaving at least `reserve` blocks allowed to
- * others; GB_RENEW_FORCED may pass what is allowed by a few blocks, which is how the hand makes
- * room. False: none to be had; the cursor has no block then. */
+/* Makes the cursor's block the gap, seals the gap before, and opens a free one, leaving at least
+ * `reserve` blocks allowed to others; GB_RENEW_FORCED may pass what is allowed by a few blocks,
+ * which is how the hand makes room. False: none to be had; the cursor has no block then. */
 bool gb_cursor_renew(struct gb_arena *arena, struct gb_cursor *cursor, uint32_t reserve);
 
 /* Lays `bytes` (a multiple of 8), which must fit. Returns the place. */
@@ -127,7 +127,7 @@ uint64_t gb_cursor_lay(struct gb_arena *arena, struct gb_cursor *cursor, uint32_
 /* Takes back the last lay, if its item was never published. */
 void gb_cursor_unlay(struct gb_cursor *cursor, uint32_t bytes);
 
-/* ---- life of an item ---------------------------------------------------------------------------- */
+/* ---- life of an item ----------------------------------------------------------------------- */
 
 /* An index slot names (no longer names) the item. Under its bucket lock. */
 void gb_arena_born(struct gb_arena *arena, const struct gb_item *item);
@@ -138,14 +138,14 @@ void gb_arena_died(struct gb_arena *arena, const struct gb_item *item);
 bool gb_arena_pin(struct gb_arena *arena, uint64_t place);
 void gb_arena_unpin(struct gb_arena *arena, uint64_t place);
 
-/* ---- reclaiming ----------------------------------------------------------------------------------- */
+/* ---- reclaiming ---------------------------------------------------------------------------- */
 
 /* Takes a sealed block for walking; false if it is not sealed or still being filled. */
 bool gb_arena_walk(struct gb_arena *arena, uint32_t block);
 /* The walk is over: nothing in it is named by the index. */
 void gb_arena_walked(struct gb_arena *arena, uint32_t block);
-/* After a grace period that began after `before` (a stamp taken by gb_arena_limbo_stamp): frees what
- * was walked by then and is not pinned. Returns blocks freed. */
+/* After a grace period that began after `before` (a stamp taken by gb_arena_limbo_stamp): frees
+ * what was walked by then and is not pinned. Returns blocks freed. */
 uint64_t gb_arena_limbo_stamp(struct gb_arena *arena);
 uint32_t gb_arena_release(struct gb_arena *arena, uint64_t before);
 

@@ -20,7 +20,7 @@ static int path_of(const struct goblin *store, const char *suffix, char *path, s
     return n > 0 && (size_t)n < len ? 0 : -ENAMETOOLONG;
 }
 
-/* ---- writing ------------------------------------------------------------------------------------------- */
+/* ---- writing ------------------------------------------------------------------------------- */
 
 struct output {
     struct goblin *store;
@@ -249,7 +249,7 @@ int goblin_checkpoint(struct goblin *store)
     return rc < 0 ? rc : GOBLIN_OK;
 }
 
-/* ---- loading --------------------------------------------------------------------------------------------- */
+/* ---- loading ------------------------------------------------------------------------------- */
 
 struct input {
     struct goblin *store;

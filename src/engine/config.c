@@ -143,7 +143,7 @@ int goblin_options_check(const struct goblin_options *options, struct goblin_err
     return check_enums(options, error);
 }
 
-/* ---- defaults ------------------------------------------------------------------------------------------ */
+/* ---- defaults ------------------------------------------------------------------------------ */
 
 static uint64_t power_of_two_below(uint64_t value)
 {

@@ -21,7 +21,7 @@ static int path_in(const char *dir, const char *name, char *path, size_t len)
     return n > 0 && (size_t)n < len ? 0 : -ENAMETOOLONG;
 }
 
-/* ---- the backend ----------------------------------------------------------------------------------------- */
+/* ---- the backend --------------------------------------------------------------------------- */
 
 /* The directory or, if it is still to be made, its nearest ancestor. */
 static void probe_place(const char *dir, char *place, size_t len)
@@ -66,7 +66,7 @@ int gb_drives_choose_io(struct gb_io **io, const struct goblin_options *options,
     return rc;
 }
 
-/* ---- one directory ----------------------------------------------------------------------------------------- */
+/* ---- one directory ------------------------------------------------------------------------- */
 
 static int count_strangers(void *arg, const char *name)
 {
@@ -252,7 +252,7 @@ static void explain(struct goblin_error *error, const char *dir, int rc)
     }
 }
 
-/* ---- all of them --------------------------------------------------------------------------------------------- */
+/* ---- all of them --------------------------------------------------------------------------- */
 
 static int make_identities(struct gb_drive *drives, unsigned count,
                            const struct goblin_options *options)

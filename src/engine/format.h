@@ -39,7 +39,7 @@
 #define GB_SEGMENT_FOOTER GB_BLOCK
 #define GB_PIECES_MAX     960u /* summary pieces a footer can name */
 
-/* ---- places ----------------------------------------------------------------------------------- */
+/* ---- places -------------------------------------------------------------------------------- */
 
 /* Where something lies in the store: segment slot (24 bits) and byte offset in it (40 bits).
  * 0 is no place: slot 0's header lies there. */
@@ -62,7 +62,7 @@ static inline uint64_t gb_place_offset(uint64_t place)
     return place & GB_PLACE_OFFSET_MASK;
 }
 
-/* ---- identity: the file GOBLIN in each drive's directory, two blocks in turn ------------------ */
+/* ---- identity: the file GOBLIN in each drive's directory, two blocks in turn --------------- */
 
 #define GB_IDENTITY_MAGIC "GOBLINID"
 
@@ -86,7 +86,7 @@ struct gb_identity {
 void gb_identity_encode(const struct gb_identity *identity, unsigned char *block);
 int gb_identity_decode(struct gb_identity *identity, const unsigned char *block);
 
-/* ---- segment header and footer ----------------------------------------------------------------- */
+/* ---- segment header and footer ------------------------------------------------------------- */
 
 struct gb_segment_header {
     unsigned char store_id[16];
@@ -116,7 +116,7 @@ void gb_segment_footer_encode(const struct gb_segment_footer *footer, uint64_t s
 int gb_segment_footer_decode(struct gb_segment_footer *footer, uint64_t salt,
                              const unsigned char *block);
 
-/* ---- records ------------------------------------------------------------------------------------- */
+/* ---- records ------------------------------------------------------------------------------- */
 
 enum gb_record_type {
     GB_RECORD_PUT = 1,     /* an object; payload inline, or at `link`, or as a list of extents */
@@ -179,7 +179,7 @@ void gb_record_encode(const struct gb_record *record, const void *key, uint64_t 
 int gb_record_decode(struct gb_record *record, uint64_t salt, uint64_t offset,
                      const unsigned char *in, size_t len);
 
-/* ---- sums ------------------------------------------------------------------------------------------ */
+/* ---- sums ---------------------------------------------------------------------------------- */
 
 /* Sum of one unit whose first byte lies at `offset` in its segment. */
 uint64_t gb_unit_sum(const void *unit, size_t len, uint64_t salt, uint64_t offset);
@@ -192,7 +192,7 @@ uint64_t gb_unit_sum2(const void *first, size_t first_len, const void *rest, siz
 void gb_table_encode(const void *payload, size_t len, uint64_t salt, uint64_t payload_offset,
                      unsigned char *table);
 
-/* ---- extents: the inline payload of a PUT with extent_count > 0 -------------------------------- */
+/* ---- extents: the inline payload of a PUT with extent_count > 0 ---------------------------- */
 
 #define GB_EXTENT_SIZE 24u
 
@@ -205,7 +205,7 @@ struct gb_extent {
 void gb_extent_encode(const struct gb_extent *extent, unsigned char *out);
 int gb_extent_decode(struct gb_extent *extent, const unsigned char *in);
 
-/* ---- entries: how summaries and checkpoints list records --------------------------------------- */
+/* ---- entries: how summaries and checkpoints list records ----------------------------------- */
 
 /* A record without its payload. In a summary `place` is the record's own offset (slot 0); in a
  * checkpoint it is the payload's place, and resident and heat are the item's. */
@@ -224,7 +224,7 @@ size_t gb_entry_encode(const struct gb_entry *entry, unsigned char *out);
 /* Returns the bytes taken, or GOBLIN_ECORRUPT. entry->key points into `in`. */
 int gb_entry_decode(struct gb_entry *entry, const unsigned char *in, size_t len);
 
-/* ---- checkpoints ----------------------------------------------------------------------------------- */
+/* ---- checkpoints --------------------------------------------------------------------------- */
 
 /* A checkpoint file is a head block, then chunks, then nothing. The segments it covers come first,
  * then the objects. It counts only if the last chunk is the end chunk and every sum holds. */

@@ -18,7 +18,7 @@ static uint64_t hold_token(enum hold_kind kind, uint64_t value)
     return value * HOLD_KINDS + kind;
 }
 
-/* ---- the end of a request ---------------------------------------------------------------------------- */
+/* ---- the end of a request ------------------------------------------------------------------ */
 
 static void let_segments_go(struct gb_get *get)
 {
@@ -117,7 +117,7 @@ void gb_get_end(struct gb_get *get, int result)
     }
 }
 
-/* ---- handing over --------------------------------------------------------------------------------------- */
+/* ---- handing over -------------------------------------------------------------------------- */
 
 /* One callback. False: the caller stopped the request, which has ended. */
 static bool call_back(struct gb_get *get, struct goblin_chunk *chunk)
@@ -151,7 +151,8 @@ static bool call_back(struct gb_get *get, struct goblin_chunk *chunk)
     return get->request != NULL;
 }
 
-/* Hands over payload [from, from + len): metadata is gathered, what lies outside the range dropped. */
+/* Hands over payload [from, from + len): metadata is gathered, what lies outside the range
+ * dropped. */
 static bool hand_over(struct gb_get *get, uint64_t from, const unsigned char *bytes, uint64_t len,
                       struct goblin_chunk *chunk)
 {
@@ -288,7 +289,7 @@ bool gb_get_advance(struct gb_get *get)
     return false;
 }
 
-/* ---- the beginning --------------------------------------------------------------------------------------- */
+/* ---- the beginning ------------------------------------------------------------------------- */
 
 static int clone_item(struct gb_get *get, const struct gb_item *item)
 {
@@ -609,7 +610,7 @@ int gb_get_start(struct goblin_reader *reader, struct goblin_request *request, i
     return GOBLIN_OK;
 }
 
-/* ---- held chunks ------------------------------------------------------------------------------------------ */
+/* ---- held chunks --------------------------------------------------------------------------- */
 
 void gb_get_release_hold(struct goblin_reader *reader, uint64_t hold)
 {

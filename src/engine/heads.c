@@ -36,7 +36,7 @@ static int open_file(const struct goblin *store, const char *path, unsigned flag
     return rc;
 }
 
-/* ---- a stream through one aligned window ----------------------------------------------------------------- */
+/* ---- a stream through one aligned window --------------------------------------------------- */
 
 struct stream {
     struct gb_file *file;
@@ -108,7 +108,7 @@ static int stream_read(struct stream *stream, unsigned char *to, size_t len)
     return 0;
 }
 
-/* ---- writing --------------------------------------------------------------------------------------------- */
+/* ---- writing ------------------------------------------------------------------------------- */
 
 struct dump {
     struct goblin *store;
@@ -200,7 +200,7 @@ int gb_heads_write(struct goblin *store, uint64_t salt)
     return rc;
 }
 
-/* ---- loading ----------------------------------------------------------------------------------------------- */
+/* ---- loading ------------------------------------------------------------------------------- */
 
 static int skip(struct stream *stream, uint64_t len)
 {

@@ -110,8 +110,7 @@ uint64_t gb_index_bytes(const struct gb_index *index)
     return sizeof(*index) + buckets * sizeof(struct gb_bucket);
 }
 
-/* ---- looking ----------------------------------------------------------------------------------
- */
+/* ---- looking ------------------------------------------------------------------------------- */
 
 static bool has_key(const struct gb_item *item, const void *key, size_t len)
 {
@@ -271,8 +270,7 @@ const struct gb_item *gb_index_find(const struct gb_index *index, uint64_t hash,
     return find_patiently(index, hash, key, len, glimpse);
 }
 
-/* ---- locking ----------------------------------------------------------------------------------
- */
+/* ---- locking ------------------------------------------------------------------------------- */
 
 bool gb_index_bucket_try_lock(struct gb_bucket *bucket)
 {
@@ -336,8 +334,7 @@ void gb_index_unlock(struct gb_locked *locked)
     gb_index_grow(locked->index, locked->hash);
 }
 
-/* ---- with the lock ----------------------------------------------------------------------------
- */
+/* ---- with the lock ------------------------------------------------------------------------- */
 
 struct gb_item *gb_index_find_locked(struct gb_locked *locked, const void *key, size_t len)
 {

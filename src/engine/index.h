@@ -38,7 +38,7 @@ uint64_t gb_index_hash(const void *key, size_t len);
 /* Starts fetching the bucket of `hash` into the cache. */
 void gb_index_prefetch(const struct gb_index *index, uint64_t hash);
 
-/* ---- without a lock (inside an RCU read-side critical section) ------------------------------ */
+/* ---- without a lock (inside an RCU read-side critical section) ----------------------------- */
 
 /* A look at a key's bucket. */
 struct gb_glimpse {
@@ -52,7 +52,7 @@ const struct gb_item *gb_index_find(const struct gb_index *index, uint64_t hash,
                                     size_t len, struct gb_glimpse *glimpse);
 bool gb_index_unchanged(const struct gb_glimpse *glimpse);
 
-/* ---- with the bucket lock -------------------------------------------------------------------- */
+/* ---- with the bucket lock ------------------------------------------------------------------ */
 
 struct gb_locked {
     struct gb_index *index;
@@ -78,7 +78,7 @@ int gb_index_insert_locked(struct gb_locked *locked, uint64_t place);
 void gb_index_replace_locked(struct gb_locked *locked, uint64_t place);
 void gb_index_remove_locked(struct gb_locked *locked);
 
-/* ---- the whole table ------------------------------------------------------------------------- */
+/* ---- the whole table ----------------------------------------------------------------------- */
 
 /* Visits the places of the next bucket in an order that survives growth (reverse binary), under
  * that bucket's lock. *cursor is 0 at first and 0 again after the last. The callback must not

@@ -6,8 +6,7 @@
 /* An unlock adds at most one entry, so that two splits per unlock always catch up. */
 #define SPLITS_PER_UNLOCK 2
 
-/* ---- nodes ------------------------------------------------------------------------------------
- */
+/* ---- nodes --------------------------------------------------------------------------------- */
 
 static void lock_nodes(struct gb_index *index)
 {
@@ -61,8 +60,7 @@ void gb_index_grow_give(struct gb_index *index, struct gb_bucket *node)
     unlock_nodes(index);
 }
 
-/* ---- splitting --------------------------------------------------------------------------------
- */
+/* ---- splitting ----------------------------------------------------------------------------- */
 
 /* A chain under construction. */
 struct chain {
@@ -202,8 +200,7 @@ void gb_index_grow(struct gb_index *index, uint64_t hash)
     atomic_flag_clear_explicit(&index->growing, memory_order_release);
 }
 
-/* ---- the walk ---------------------------------------------------------------------------------
- */
+/* ---- the walk ------------------------------------------------------------------------------ */
 
 static uint64_t reverse_bits(uint64_t x)
 {

@@ -175,14 +175,12 @@ static inline struct gb_stripe *gb_index_stripe(struct gb_index *index, uint64_t
     return &index->stripes[hash % GB_INDEX_STRIPES];
 }
 
-/* ---- index.c ----------------------------------------------------------------------------------
- */
+/* ---- index.c ------------------------------------------------------------------------------- */
 
 bool gb_index_bucket_try_lock(struct gb_bucket *bucket);
 void gb_index_bucket_unlock(struct gb_bucket *bucket);
 
-/* ---- index_grow.c -----------------------------------------------------------------------------
- */
+/* ---- index_grow.c -------------------------------------------------------------------------- */
 
 /* A node with empty slots that follows nothing, or NULL when the range is full. */
 struct gb_bucket *gb_index_grow_take(struct gb_index *index);

@@ -69,7 +69,7 @@ static struct uring_queue *uring_of(struct gb_queue *queue)
     return (struct uring_queue *)queue;
 }
 
-/* ---- creation -------------------------------------------------------------------------------- */
+/* ---- creation ------------------------------------------------------------------------------ */
 
 /* Old kernels count rings against RLIMIT_MEMLOCK and do not know all flags: ask for less then. */
 static int ring_init(struct io_uring *ring, unsigned depth)
@@ -108,8 +108,8 @@ static int queue_create(struct gb_io *io, unsigned depth, struct gb_queue **out)
         free(queue);
         return rc;
     }
-    /* Acquire: pairs with the release in queue_destroy. The kernel may give this ring the addresses of
-     * one that another thread has just unmapped. */
+    /* Acquire: pairs with the release in queue_destroy. The kernel may give this ring the
+     * addresses of one that another thread has just unmapped. */
     (void)atomic_fetch_add_explicit(&io_of(io)->queues, 1, memory_order_acquire);
     queue->base.io = io;
     queue->event_fd = -1;
@@ -122,7 +122,7 @@ static int queue_create(struct gb_io *io, unsigned depth, struct gb_queue **out)
     return 0;
 }
 
-/* ---- submission ------------------------------------------------------------------------------ */
+/* ---- submission ---------------------------------------------------------------------------- */
 
 static void wait_in_line(struct uring_queue *queue, struct slot *slot)
 {
@@ -228,7 +228,7 @@ static int queue_submit(struct gb_queue *base)
     }
 }
 
-/* ---- completion ------------------------------------------------------------------------------ */
+/* ---- completion ---------------------------------------------------------------------------- */
 
 /* Whether an answer says nothing about the operation itself. When the thread that submitted it
  * ends, the kernel cancels what that thread was to carry on, or tries it without the thread's
@@ -447,7 +447,7 @@ static const struct gb_io_ops uring_ops = {
     .queue_in_flight = queue_in_flight,
 };
 
-/* ---- the self-test --------------------------------------------------------------------------- */
+/* ---- the self-test ------------------------------------------------------------------------- */
 
 static void explain(char *why, size_t why_len, const char *step, int rc)
 {

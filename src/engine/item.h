@@ -2,9 +2,9 @@
  * An item: what RAM holds of one object.
  *
  *   0         8         16         24            32             40     44        47    48
- *   +---------+---------+----------+-------------+--------------+------+---------+-----+-----+------
- *   | place   | sequence| version  | size, key   | expiry, meta | flags| resident| heat| key | bytes
- *   +---------+---------+----------+-------------+--------------+------+---------+-----+-----+------
+ *   +---------+---------+----------+-------------+--------------+------+---------+-----+-----+-----
+ *   | place   | sequence| version  | size, key   | expiry, meta | flags| resident| heat| key | …
+ *   +---------+---------+----------+-------------+--------------+------+---------+-----+-----+-----
  *
  * Items lie back to back in the blocks of the RAM log, 8-aligned, header and key and resident
  * bytes contiguous, so that a hit on a small object costs two cache misses (bucket, item).

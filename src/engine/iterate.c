@@ -82,7 +82,7 @@ int goblin_iterate(struct goblin *store, uint64_t *cursor, size_t limit, goblin_
     return rc != 0 ? rc : GOBLIN_OK;
 }
 
-/* ---- clear -------------------------------------------------------------------------------------------- */
+/* ---- clear --------------------------------------------------------------------------------- */
 
 struct sweep {
     struct goblin *store;
@@ -99,8 +99,8 @@ static void sweep_item(void *arg, struct gb_locked *locked, struct gb_item *item
     }
 }
 
-/* One CLEAR record in every lane, because each lane's segments leave by themselves: in all of them or
- * in none. Every lane is locked. */
+/* One CLEAR record in every lane, because each lane's segments leave by themselves: in all of
+ * them or in none. Every lane is locked. */
 static int append_clears(struct goblin *store, uint64_t serials[GB_LANES_MAX])
 {
     struct gb_append appends[GB_LANES_MAX];

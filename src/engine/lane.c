@@ -77,7 +77,7 @@ void gb_lane_fini(struct gb_lane *lane)
     lane->store = NULL;
 }
 
-/* ---- write blocks ------------------------------------------------------------------------------------ */
+/* ---- write blocks -------------------------------------------------------------------------- */
 
 static void start_block(struct gb_lane *lane, struct gb_write_block *block)
 {
@@ -184,7 +184,7 @@ int gb_lane_submit(struct gb_lane *lane, struct gb_write_block *block)
     return rc < 0 ? rc : 0;
 }
 
-/* ---- laying bytes at the position ---------------------------------------------------------------------- */
+/* ---- laying bytes at the position ---------------------------------------------------------- */
 
 /* Appends to the current block and, when that is full, to the next; the full one is held until its
  * open header is stamped. */
@@ -321,7 +321,7 @@ void gb_lane_cancel(struct gb_lane *lane, struct gb_append *append)
     lane->position = append->first_position;
 }
 
-/* ---- segments ------------------------------------------------------------------------------------------- */
+/* ---- segments ------------------------------------------------------------------------------ */
 
 static int open_segment(struct gb_lane *lane, bool relocation)
 {
@@ -479,8 +479,8 @@ static int wait_for_space(struct gb_lane *lane)
     return rc;
 }
 
-/* Whether to turn to another segment. While there is none, one with something alive in it stays open
- * for the small records that still fit, such as deletes. */
+/* Whether to turn to another segment. While there is none, one with something alive in it stays
+ * open for the small records that still fit, such as deletes. */
 static bool may_turn(struct gb_lane *lane, bool relocation)
 {
     struct gb_segments *segments = &lane->store->segments;
@@ -511,7 +511,7 @@ int gb_lane_ready(struct gb_lane *lane, uint64_t need, bool relocation)
     }
 }
 
-/* ---- appending -------------------------------------------------------------------------------------------- */
+/* ---- appending ----------------------------------------------------------------------------- */
 
 int gb_lane_begin(struct gb_lane *lane, struct gb_append *append)
 {
@@ -536,12 +536,15 @@ uint64_t gb_lane_commit(struct gb_lane *lane, struct gb_append *append, uint64_t
     return serial;
 }
 
-int gb_lane_reserve(struct gb_lane *lane, const void *key, uint16_t key_len, uint64_t stream,
-                    uint64_t want, uint64_t least, struct gb_room *room)
+int gb_lane_reserve(struct gb_lane *lane, struct goblin_slice key, uint64_t stream, uint64_t want,
+                    uint64_t least, struct gb_room *room)
 {
     struct gb_append extent = {
-        .record = {.type = GB_RECORD_EXTENT, .key_len = key_len, .size = least, .link = stream},
-        .key = key,
+        .record = {.type = GB_RECORD_EXTENT,
+                   .key_len = (uint16_t)key.len,
+                   .size = least,
+                   .link = stream},
+        .key = key.data,
     };
     /* The tables of a region and its padding come on top of what room_needed counts. */
     uint64_t overhead = room_needed(lane, &extent) - least;
@@ -554,7 +557,7 @@ int gb_lane_reserve(struct gb_lane *lane, const void *key, uint16_t key_len, uin
     uint64_t most = left - gb_units(left) * GB_SUM_SIZE;
     extent.record.size = gb_max(least, gb_min(want, most));
     GB_ASSERT(extent.record.size > GB_PACKED_MAX);
-    uint32_t head_len = GB_RECORD_HEADER + (uint32_t)key_len;
+    uint32_t head_len = GB_RECORD_HEADER + (uint32_t)key.len;
     if (lane->current != NULL &&
         lane->current->fill + head_len > lane->store->options.write_block_bytes) {
         rc = gb_lane_submit(lane, lane->current);

@@ -101,7 +101,7 @@ static inline void gb_lane_unlock(struct gb_lane *lane)
     (void)pthread_mutex_unlock(&lane->lock);
 }
 
-/* ---- appending, all with the lane locked -------------------------------------------------------- */
+/* ---- appending, all with the lane locked --------------------------------------------------- */
 
 struct gb_append {
     struct gb_record record; /* in: all but the sequence */
@@ -136,10 +136,10 @@ struct gb_room {
     uint64_t offset; /* of the payload, on a GB_BLOCK boundary */
     uint64_t len;
 };
-int gb_lane_reserve(struct gb_lane *lane, const void *key, uint16_t key_len, uint64_t stream,
-                    uint64_t want, uint64_t least, struct gb_room *room);
+int gb_lane_reserve(struct gb_lane *lane, struct goblin_slice key, uint64_t stream, uint64_t want,
+                    uint64_t least, struct gb_room *room);
 
-/* ---- durability, with the lane unlocked ----------------------------------------------------------- */
+/* ---- durability, with the lane unlocked ---------------------------------------------------- */
 
 /* Hands the filling block to the device if it is older than `min_age_ns`. */
 int gb_lane_flush(struct gb_lane *lane, int64_t min_age_ns);
@@ -156,7 +156,7 @@ int gb_lane_roll(struct gb_lane *lane);
  * none is left but those with streams still running. */
 int gb_lane_settle(struct gb_lane *lane, bool all);
 
-/* ---- reading what is not written yet ---------------------------------------------------------------- */
+/* ---- reading what is not written yet ------------------------------------------------------- */
 
 /* Copies [offset, offset + len) of `segment` from the lane's blocks if all of it is there; `end`:
  * where the sums of these bytes end.

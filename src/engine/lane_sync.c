@@ -1,5 +1,5 @@
-/* Lanes, durability: finished writes, group-committed syncs, footers of sealed segments, and reading
- * back what the device does not have yet. */
+/* Lanes, durability: finished writes, group-committed syncs, footers of sealed segments, and
+ * reading back what the device does not have yet. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -200,7 +200,7 @@ int gb_lane_roll(struct gb_lane *lane)
     return rc;
 }
 
-/* ---- footers ------------------------------------------------------------------------------------------- */
+/* ---- footers ------------------------------------------------------------------------------- */
 
 /* Unlinks one segment whose last byte is on the device and whose streams have ended. */
 static struct gb_sealing *take_settled(struct gb_lane *lane, bool *more)
@@ -269,7 +269,7 @@ int gb_lane_settle(struct gb_lane *lane, bool all)
     return rc;
 }
 
-/* ---- reading back -------------------------------------------------------------------------------------- */
+/* ---- reading back -------------------------------------------------------------------------- */
 
 static bool copy_from_blocks(const struct gb_lane *lane, const struct gb_segment *segment,
                              uint64_t offset, unsigned char *to, uint32_t len)

@@ -11,7 +11,7 @@
 #include "engine/recover.h"
 #include "engine/store.h"
 
-/* ---- memory -------------------------------------------------------------------------------------------- */
+/* ---- memory -------------------------------------------------------------------------------- */
 
 /* Large enough that what is left over at a block's end does not count and large objects fit; small
  * enough that the few that must stay free do not count either. */
@@ -71,7 +71,7 @@ static int build_lanes(struct goblin *store, struct goblin_error *error)
     return 0;
 }
 
-/* ---- the store -------------------------------------------------------------------------------------------- */
+/* ---- the store ----------------------------------------------------------------------------- */
 
 static void destroy(struct goblin *store)
 {

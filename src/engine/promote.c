@@ -154,8 +154,8 @@ int gb_residency_restore(struct goblin *store, struct goblin_slice key, uint64_t
     *promotion =
         (struct gb_promotion){.sequence = sequence, .hash = gb_index_hash(key.data, key.len)};
     int rc = try_restore(store, key, resident, promotion);
-    /* Restoring leaves bare items dead behind it: their blocks come first. Blocks with one large item
-     * each can be walked for ever and none comes back. */
+    /* Restoring leaves bare items dead behind it: their blocks come first. Blocks with one large
+     * item each can be walked for ever and none comes back. */
     uint32_t used = atomic_load(&store->arena.used);
     for (unsigned vain = 0; rc == -ENOMEM && vain < TIDY_VAIN_MAX && gb_residency_tidy(store);) {
         gb_residency_release(store);

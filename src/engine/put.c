@@ -69,7 +69,7 @@ int gb_make_durable(struct goblin *store, struct gb_lane *lane, uint64_t serial,
     }
 }
 
-/* ---- publishing ------------------------------------------------------------------------------------------ */
+/* ---- publishing ---------------------------------------------------------------------------- */
 
 /* Room in RAM for the new item, with fewer resident bytes if memory is short. */
 static struct gb_item *lay_item(struct goblin *store, struct gb_publication *publication,
@@ -215,7 +215,7 @@ int gb_publish(struct goblin *store, struct gb_publication *publication)
     return GOBLIN_OK;
 }
 
-/* ---- put ----------------------------------------------------------------------------------------------------- */
+/* ---- put ----------------------------------------------------------------------------------- */
 
 int goblin_put(struct goblin *store, struct goblin_slice key, struct goblin_slice value,
                const struct goblin_put_options *options, uint64_t *version)
@@ -269,7 +269,7 @@ int goblin_put(struct goblin *store, struct goblin_slice key, struct goblin_slic
     return rc < 0 ? rc : answer;
 }
 
-/* ---- delete and touch ----------------------------------------------------------------------------------------- */
+/* ---- delete and touch ---------------------------------------------------------------------- */
 
 /* Forgets the object; the record that is being appended says so. */
 static void bury(struct goblin *store, struct gb_locked *locked, const struct gb_item *item,
@@ -283,7 +283,7 @@ static void bury(struct goblin *store, struct gb_locked *locked, const struct gb
     gb_store_forget_locked(store, locked, item);
 }
 
-/* Under the bucket lock: judges, changes the item, and draws a sequence if the record is to stay. */
+/* Under the bucket lock: judges, changes the item, draws a sequence if the record is to stay. */
 static int amend_locked(struct goblin *store, struct gb_locked *locked, struct gb_append *append,
                         const struct goblin_put_options *options, uint64_t *sequence)
 {
@@ -377,8 +377,8 @@ int goblin_delete(struct goblin *store, struct goblin_slice key,
         options->condition != GOBLIN_IF_PRESENT) {
         return -EINVAL;
     }
-    /* A delete makes room, so a full store lets it use the segments kept for that; a cache makes room
-     * by itself, and would have none to do it with. */
+    /* A delete makes room, so a full store lets it use the segments kept for that; a cache makes
+     * room by itself, and would have none to do it with. */
     struct gb_append append = {.record = {.type = GB_RECORD_DELETE},
                                .relocation = store->options.mode == GOBLIN_MODE_STORE};
     return amend(store, key, &append, options);
@@ -396,7 +396,7 @@ int goblin_touch(struct goblin *store, struct goblin_slice key, int64_t expires_
     return amend(store, key, &append, &options);
 }
 
-/* ---- stat ----------------------------------------------------------------------------------------------------- */
+/* ---- stat ---------------------------------------------------------------------------------- */
 
 int goblin_stat(struct goblin *store, struct goblin_slice key, struct goblin_info *info)
 {

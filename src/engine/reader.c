@@ -10,7 +10,7 @@
 #define REQUESTS_MAX     65536u
 #define EVENTS_AT_ONCE   32u
 
-/* ---- life ------------------------------------------------------------------------------------------------ */
+/* ---- life ---------------------------------------------------------------------------------- */
 
 static int make_buffers(struct goblin_reader *reader)
 {
@@ -143,7 +143,7 @@ void gb_reader_give_buffer(struct goblin_reader *reader, unsigned number)
     reader->buffers_free++;
 }
 
-/* ---- requests ------------------------------------------------------------------------------------------------ */
+/* ---- requests ------------------------------------------------------------------------------ */
 
 static int submit(struct goblin_reader *reader, struct goblin_request *request, int *answer,
                   struct goblin_buffer *load)
@@ -257,7 +257,7 @@ int goblin_get(struct goblin_reader *reader, struct goblin_request *request)
     return wait_for(reader, request, NULL);
 }
 
-/* ---- load ------------------------------------------------------------------------------------------------------- */
+/* ---- load ---------------------------------------------------------------------------------- */
 
 void goblin_buffer_free(struct goblin_buffer *buffer)
 {

@@ -1,7 +1,7 @@
 /*
- * Inside a reader: requests in progress (struct gb_get), the pieces of tail they have in flight, and
- * the windows of checksums that verify them. reader.c keeps the reader, get.c starts requests and
- * hands bytes over, tail.c plans and verifies device reads.
+ * Inside a reader: requests in progress (struct gb_get), the pieces of tail they have in flight,
+ * and the windows of checksums that verify them. reader.c keeps the reader, get.c starts requests
+ * and hands bytes over, tail.c plans and verifies device reads.
  *
  * Positions inside a request are payload positions: metadata first, then the value.
  */
@@ -127,7 +127,7 @@ struct goblin_reader {
     bool starved; /* a request found no buffer for what it could read */
 };
 
-/* ---- tail.c ------------------------------------------------------------------------------------------- */
+/* ---- tail.c -------------------------------------------------------------------------------- */
 
 /* Starts as many reads as depth and buffers allow; they go to the device at the next submit of the
  * queue. A fault ends the request's reading. */
@@ -142,7 +142,7 @@ void gb_tail_complete(void *tag, int32_t result);
 /* The piece is done with. */
 void gb_tail_release(struct gb_get *get, struct gb_piece *piece, bool keep_buffer);
 
-/* ---- reader.c ------------------------------------------------------------------------------------------- */
+/* ---- reader.c ------------------------------------------------------------------------------ */
 
 static inline void gb_reader_count_small(struct goblin_reader *reader, uint64_t bytes)
 {
@@ -157,7 +157,7 @@ int gb_buffer_reserve(struct goblin_buffer *buffer, uint64_t bytes);
 
 void gb_reader_give_buffer(struct goblin_reader *reader, unsigned number);
 
-/* ---- get.c --------------------------------------------------------------------------------------------- */
+/* ---- get.c --------------------------------------------------------------------------------- */
 
 /* Hands over what is ready; ends the request when all is. True if it ended. */
 bool gb_get_advance(struct gb_get *get);
@@ -170,8 +170,8 @@ void gb_get_recycle(struct gb_get *get);
 
 void gb_get_release_hold(struct goblin_reader *reader, uint64_t hold);
 
-/* `answer`: where the result goes, for a caller that waits; `load`: where the bytes shall land. Both
- * may be NULL. */
+/* `answer`: where the result goes, for a caller that waits; `load`: where the bytes shall land.
+ * Both may be NULL. */
 int gb_get_start(struct goblin_reader *reader, struct goblin_request *request, int *answer,
                  struct goblin_buffer *load);
 

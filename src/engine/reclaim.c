@@ -1,8 +1,9 @@
 /*
- * Reclaiming disk. In cache mode the oldest segment of all goes: what was read since it was written
- * is copied forward within a budget, the rest leaves. It is the oldest of its lane, so nothing older
- * of its keys can come back and its tombstones leave with it. In store mode only segments in which
- * nothing lives are freed, and their tombstones move on while the lane has anything older.
+ * Reclaiming disk. In cache mode the oldest segment of all goes: what was read since it was
+ * written is copied forward within a budget, the rest leaves. It is the oldest of its lane, so
+ * nothing older of its keys can come back and its tombstones leave with it. In store mode only
+ * segments in which nothing lives are freed, and their tombstones move on while the lane has
+ * anything older.
  */
 #include "engine/reclaim.h"
 
@@ -29,7 +30,7 @@ struct reclaim {
     uint32_t resident; /* payload bytes in RAM of the object just judged */
 };
 
-/* ---- one object ---------------------------------------------------------------------------------------- */
+/* ---- one object ---------------------------------------------------------------------------- */
 
 /* Whether an object in extents has one in the segment. */
 static bool touches(const struct gb_item *item, uint32_t slot)
@@ -123,8 +124,8 @@ static int copy_forward(struct reclaim *reclaim, const struct gb_entry *entry)
     return rc < 0 ? rc : 0;
 }
 
-/* What a record about `item` (NULL: the key has none) must say when it moves on. False: it is needed
- * no longer. */
+/* What a record about `item` (NULL: the key has none) must say when it moves on. False: it is
+ * needed no longer. */
 static bool amend(struct gb_record *record, const struct gb_item *item)
 {
     if (item == NULL) {
@@ -169,8 +170,8 @@ static int move_amendment(struct goblin *store, const struct gb_entry *entry)
     return rc;
 }
 
-/* An object was dropped for one of its extents, and its record stays elsewhere: at recovery it would
- * not count, and a value before it could. */
+/* An object was dropped for one of its extents, and its record stays elsewhere: at recovery it
+ * would not count, and a value before it could. */
 static int bury(struct goblin *store, const struct gb_entry *entry)
 {
     struct gb_entry tombstone = *entry;
@@ -212,7 +213,7 @@ static int take_entry(void *arg, const struct gb_entry *entry)
     return 0;
 }
 
-/* ---- one segment --------------------------------------------------------------------------------------------- */
+/* ---- one segment --------------------------------------------------------------------------- */
 
 struct orphan {
     struct reclaim *reclaim;

@@ -8,7 +8,7 @@
 #include "base/assert.h"
 #include "engine/config.h"
 
-/* ---- objects ---------------------------------------------------------------------------------------------- */
+/* ---- objects ------------------------------------------------------------------------------- */
 
 static bool extents_hold(struct goblin *store, const unsigned char *list, uint32_t count)
 {
@@ -98,7 +98,7 @@ int gb_recover_object(struct goblin *store, const struct gb_entry *entry,
     return rc;
 }
 
-/* ---- replay ------------------------------------------------------------------------------------------------ */
+/* ---- replay -------------------------------------------------------------------------------- */
 
 struct replay {
     struct goblin *store;
@@ -269,7 +269,7 @@ static int replay_segment(struct goblin *store, struct gb_segment *segment)
     return rc == 0 && !replay.sealed ? make_safe(store, segment) : rc;
 }
 
-/* ---- segments ------------------------------------------------------------------------------------------------ */
+/* ---- segments ------------------------------------------------------------------------------ */
 
 static int read_header(struct goblin *store, struct gb_segment *segment, unsigned char *block)
 {

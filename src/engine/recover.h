@@ -14,9 +14,10 @@ int gb_recover(struct goblin *store, struct goblin_error *error);
 int gb_recover_object(struct goblin *store, const struct gb_entry *entry,
                       const unsigned char *extents);
 
-/* ---- checkpoint.c ------------------------------------------------------------------------------------- */
+/* ---- checkpoint.c -------------------------------------------------------------------------- */
 
-/* Writes a checkpoint; `clean`: the last thing a closing store does, with resident bytes beside it. */
+/* Writes a checkpoint; `clean`: the last thing a closing store does, with resident bytes beside
+ * it. */
 int gb_checkpoint_write(struct goblin *store, bool clean);
 
 /* Loads objects of the checkpoint whose segments are still what they were. `covered`: one flag per

@@ -67,7 +67,7 @@ void gb_residency_tick(struct goblin *store, uint64_t requests)
     }
 }
 
-/* ---- which block ------------------------------------------------------------------------------------------ */
+/* ---- which block --------------------------------------------------------------------------- */
 
 /* The block with the smallest live share if that is small; else, unless only such are wanted, the
  * oldest hot one, else the oldest cold one. */
@@ -143,7 +143,7 @@ static void end_walk(struct goblin *store)
     residency->block = GB_NO_BLOCK;
 }
 
-/* ---- moving an item ------------------------------------------------------------------------------------------ */
+/* ---- moving an item ------------------------------------------------------------------------ */
 
 void gb_item_copy_head(struct gb_item *to, const struct gb_item *from, uint32_t resident)
 {
@@ -265,7 +265,7 @@ enum gb_step gb_residency_step(struct goblin *store, double threshold, bool mand
     return keep == resident && keep > floor ? GB_STEP_SURVIVED : GB_STEP_CUT;
 }
 
-/* ---- making room ------------------------------------------------------------------------------------------------ */
+/* ---- making room --------------------------------------------------------------------------- */
 
 /* After a block walked for new objects: too little freed raises the threshold. */
 static void adjust_threshold(struct goblin *store)

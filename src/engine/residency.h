@@ -62,7 +62,7 @@ void gb_residency_fini(struct gb_residency *residency);
 /* Payload bytes a new object starts with in RAM. */
 uint32_t gb_residency_initial(const struct goblin *store, uint64_t size);
 
-/* ---- heat -------------------------------------------------------------------------------------------- */
+/* ---- heat ---------------------------------------------------------------------------------- */
 
 static inline unsigned gb_heat_count(uint8_t heat, uint32_t epoch)
 {
@@ -85,13 +85,14 @@ static inline unsigned gb_heat_touch(struct gb_item *item, uint32_t epoch)
 /* Adds a batch of requests to the clock that ages heat. */
 void gb_residency_tick(struct goblin *store, uint64_t requests);
 
-/* ---- making room ---------------------------------------------------------------------------------------- */
+/* ---- making room --------------------------------------------------------------------------- */
 
-/* How many blocks should be available, by what puts have taken of late. The keeper's, once a round. */
+/* How many blocks should be available, by what puts have taken of late. The keeper's, once a
+ * round. */
 uint32_t gb_residency_look_ahead(struct goblin *store);
 
-/* Opens a block for a lane's cursor, walking the hand itself if the keeper is behind. May wait for a
- * grace period, so not inside a read-side critical section. False: no block to be had now. */
+/* Opens a block for a lane's cursor, walking the hand itself if the keeper is behind. May wait
+ * for a grace period, so not inside a read-side critical section. False: no block to be had now. */
 bool gb_residency_renew(struct goblin *store, struct gb_cursor *cursor);
 
 /* Walks until `blocks` are available or coming, or nothing more can be freed. */
@@ -100,14 +101,14 @@ void gb_residency_reclaim(struct goblin *store, uint32_t blocks);
 /* Walks one block that is mostly dead, if there is one, cutting nothing. True: it did. */
 bool gb_residency_tidy(struct goblin *store);
 
-/* After the arena's share of the budget became smaller: gives back what is beyond it, as far as pins
- * let it. May wait for a grace period. */
+/* After the arena's share of the budget became smaller: gives back what is beyond it, as far as
+ * pins let it. May wait for a grace period. */
 void gb_residency_give_way(struct goblin *store);
 
 /* Waits for a grace period and frees what was walked before. */
 void gb_residency_release(struct goblin *store);
 
-/* ---- promotion ------------------------------------------------------------------------------------------- */
+/* ---- promotion ----------------------------------------------------------------------------- */
 
 /* An object on its way to having more bytes in RAM: laid, named by nothing, being filled. */
 struct gb_promotion {
@@ -118,13 +119,15 @@ struct gb_promotion {
     uint32_t filled;
 };
 
-/* Asks for room to keep `item`'s first bytes (all if a block takes them). `count`: its accesses with
- * this one. The caller has the item's block pinned. True: *promotion must be finished or dropped. */
+/* Asks for room to keep `item`'s first bytes (all if a block takes them). `count`: its accesses
+ * with this one. The caller has the item's block pinned. True: *promotion must be finished or
+ * dropped. */
 bool gb_residency_admit(struct goblin *store, const struct gb_item *item, unsigned count,
                         struct gb_promotion *promotion);
 
-/* Asks for room for the first `resident` bytes of an object that open found bare. 1: *promotion must
- * be finished or dropped; 0: the object is gone, changed or has them; -ENOMEM: memory is full. */
+/* Asks for room for the first `resident` bytes of an object that open found bare. 1: *promotion
+ * must be finished or dropped; 0: the object is gone, changed or has them; -ENOMEM: memory is
+ * full. */
 int gb_residency_restore(struct goblin *store, struct goblin_slice key, uint64_t sequence,
                          uint32_t resident, struct gb_promotion *promotion);
 

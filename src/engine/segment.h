@@ -112,8 +112,8 @@ int gb_segment_sync(struct gb_segment *segment);
 /* Syncs every segment that streams wrote to since its last sync. */
 int gb_segments_sync_streams(struct gb_segments *segments);
 
-/* A sealed segment in which nothing lives, marked as reclaiming; NULL: none. *oldest: nothing of its
- * lane is older. */
+/* A sealed segment in which nothing lives, marked as reclaiming; NULL: none. *oldest: nothing of
+ * its lane is older. */
 struct gb_segment *gb_segments_dead(struct gb_segments *segments, bool *oldest);
 
 /* Nothing names it any more and no reader holds it: free again. */
@@ -125,7 +125,7 @@ void gb_segments_keep(struct gb_segments *segments, struct gb_segment *segment);
 
 uint32_t gb_segments_free_count(struct gb_segments *segments);
 
-/* ---- live bytes ----------------------------------------------------------------------------------- */
+/* ---- live bytes ---------------------------------------------------------------------------- */
 
 /* Bytes that a record with such a key and payload counts for (without alignment). */
 static inline uint64_t gb_span(uint32_t key_len, uint64_t payload_len)

@@ -36,8 +36,8 @@ void gb_store_rebudget(struct goblin *store)
 {
     const struct gb_budget *budget = &store->budget;
     uint64_t spent = atomic_load(&budget->promised) + atomic_load(&budget->write) +
-                     atomic_load(&budget->read) +
-                     atomic_load(&budget->other) + gb_index_bytes(store->index);
+                     atomic_load(&budget->read) + atomic_load(&budget->other) +
+                     gb_index_bytes(store->index);
     uint64_t left = budget->total > spent ? budget->total - spent : 0;
     uint64_t blocks = left / store->arena.block_bytes;
     blocks -= gb_min(blocks, GB_RESIDENCY_HAND);

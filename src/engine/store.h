@@ -81,7 +81,7 @@ struct goblin {
     uint64_t heads_salt; /* of the heads file that goes with the checkpoint loaded; 0: none */
 };
 
-/* ---- shared pieces ---------------------------------------------------------------------------------- */
+/* ---- shared pieces ------------------------------------------------------------------------- */
 
 static inline int64_t gb_store_now_ms(const struct goblin *store)
 {

@@ -1,4 +1,4 @@
-/* Reading tails: which stretches to read, with which sums, and whether they are what was written. */
+/* Reading tails: which stretches, with which sums, and whether they are what was written. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -48,7 +48,7 @@ static int find_extent(const struct gb_get *get, uint64_t position, struct exten
     return GOBLIN_ECORRUPT;
 }
 
-/* ---- what to read ------------------------------------------------------------------------------------- */
+/* ---- what to read -------------------------------------------------------------------------- */
 
 static int queue_read(struct gb_get *get, struct gb_segment *segment, void *buffer, uint32_t len,
                       uint64_t offset, void *tag)
@@ -148,8 +148,8 @@ static unsigned take_buffer(struct goblin_reader *reader)
     return GB_NO_BUFFER;
 }
 
-/* Where the piece lands: at its final place in the buffer of goblin_load if that is aligned, else in
- * one of the reader's. */
+/* Where the piece lands: at its final place in the buffer of goblin_load if that is aligned, else
+ * in one of the reader's. */
 static void place_piece(struct gb_get *get, struct gb_piece *piece, uint32_t alignment)
 {
     struct goblin_reader *reader = get->reader;
@@ -281,7 +281,7 @@ int gb_tail_plan(struct gb_get *get)
     return 0;
 }
 
-/* ---- what came ------------------------------------------------------------------------------------------ */
+/* ---- what came ----------------------------------------------------------------------------- */
 
 void gb_tail_complete(void *tag, int32_t result)
 {

@@ -88,7 +88,7 @@ int gb_tape_payload(struct gb_tape *tape, uint64_t offset, uint64_t len, unsigne
     return 0;
 }
 
-/* ---- by summary ------------------------------------------------------------------------------------------ */
+/* ---- by summary ---------------------------------------------------------------------------- */
 
 static int visit_piece(const unsigned char *entries, uint64_t len, gb_tape_fn visit, void *arg)
 {
@@ -166,7 +166,7 @@ static int by_summary(struct gb_tape *tape, const struct gb_segment_footer *foot
     return usable || rc == -ENOMEM ? rc : GOBLIN_ECORRUPT;
 }
 
-/* ---- by scanning ------------------------------------------------------------------------------------------- */
+/* ---- by scanning --------------------------------------------------------------------------- */
 
 /* 1: a record lies at `offset`; 0: none does. The entry's key is copied to `key`. */
 static int scan_at(struct gb_tape *tape, uint64_t offset, struct gb_entry *entry,

@@ -1,4 +1,4 @@
-/* Warming after open: heads from the file of a clean close, the rest from the log, hottest first. */
+/* Warming after open: heads from the file of a clean close, then from the log, hottest first. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,7 +36,7 @@ struct warming {
     struct flight flights[WARM_FLIGHTS];
 };
 
-/* ---- which ------------------------------------------------------------------------------------------- */
+/* ---- which --------------------------------------------------------------------------------- */
 
 static uint32_t target_of(const struct goblin *store, const struct gb_item *item)
 {
@@ -69,7 +69,7 @@ static void want_item(void *arg, struct gb_locked *locked, struct gb_item *item)
     memcpy(wanted->key, item->key, wanted->key_len);
 }
 
-/* ---- reading -------------------------------------------------------------------------------------------- */
+/* ---- reading ------------------------------------------------------------------------------- */
 
 static void take_bytes(struct flight *flight, uint64_t at, const void *bytes, size_t len)
 {

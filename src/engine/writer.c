@@ -54,7 +54,7 @@ struct goblin_writer {
     unsigned char key[];
 };
 
-/* ---- begin and end ------------------------------------------------------------------------------------ */
+/* ---- begin and end ------------------------------------------------------------------------- */
 
 /* What a writer needs of the budget. */
 struct buffers {
@@ -153,7 +153,7 @@ int goblin_writer_begin(struct goblin_writer **out, struct goblin *store, struct
                                          : -ENOMEM;
 }
 
-/* ---- extents -------------------------------------------------------------------------------------------- */
+/* ---- extents ------------------------------------------------------------------------------- */
 
 /* The uncommitted together may take half the store. */
 static int count_streaming(struct goblin *store, uint64_t bytes)
@@ -207,8 +207,9 @@ static int open_extent(struct goblin_writer *writer)
         return rc;
     }
     gb_lane_lock(writer->lane);
-    rc = gb_lane_reserve(writer->lane, writer->key, writer->key_len, writer->stream,
-                         gb_max(want, least), least, &writer->room);
+    const struct goblin_slice key = {writer->key, writer->key_len};
+    rc = gb_lane_reserve(writer->lane, key, writer->stream, gb_max(want, least), least,
+                         &writer->room);
     gb_lane_unlock(writer->lane);
     atomic_fetch_sub(&store->streaming_bytes, want);
     if (rc < 0) {
@@ -405,7 +406,7 @@ static int drain(struct goblin_writer *writer, bool last)
     return rc;
 }
 
-/* ---- write ------------------------------------------------------------------------------------------------- */
+/* ---- write --------------------------------------------------------------------------------- */
 
 int goblin_writer_write(struct goblin_writer *writer, const void *data, size_t len)
 {
@@ -439,7 +440,7 @@ int goblin_writer_write(struct goblin_writer *writer, const void *data, size_t l
     return GOBLIN_OK;
 }
 
-/* ---- commit and abort ---------------------------------------------------------------------------------------- */
+/* ---- commit and abort ---------------------------------------------------------------------- */
 
 /* Streams no longer hold their segments. */
 static void let_go(struct goblin_writer *writer)
@@ -467,8 +468,8 @@ static enum goblin_durability durability_of(const struct goblin_writer *writer)
                : writer->options.durability;
 }
 
-/* The extents' bytes have come to the device: they are synced, or noted for whoever syncs next. What
- * was noted while the last of them were in flight may have been synced without them. */
+/* The extents' bytes have come to the device: they are synced, or noted for whoever syncs next.
+ * What was noted while the last of them were in flight may have been synced without them. */
 static int settle_extents(struct goblin_writer *writer)
 {
     bool sync = durability_of(writer) == GOBLIN_DURABILITY_SYNCED;
@@ -582,7 +583,7 @@ void goblin_writer_abort(struct goblin_writer *writer)
     destroy(writer);
 }
 
-/* ---- large puts -------------------------------------------------------------------------------------------------- */
+/* ---- large puts ---------------------------------------------------------------------------- */
 
 int gb_put_streamed(struct goblin *store, struct goblin_slice key, struct goblin_slice value,
                     const struct goblin_put_options *options, uint64_t *version)

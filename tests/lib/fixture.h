@@ -68,7 +68,7 @@ void gb_fixture_await_warm(struct gb_fixture *fixture);
 
 struct goblin_stats gb_fixture_stats(const struct gb_fixture *fixture);
 
-/* ---- objects whose values are patterns ------------------------------------------------------ */
+/* ---- objects whose values are patterns ----------------------------------------------------- */
 
 /* Key number `number` as text; the slice lies in `text`. */
 struct gb_key {

@@ -97,7 +97,7 @@ bool simcheck_bytes(struct simrun *run, unsigned key, enum simcrash crash)
     return judge(run, key, rc == GOBLIN_OK ? &info : NULL, crash);
 }
 
-/* ---- ranges ---------------------------------------------------------------------------------- */
+/* ---- ranges -------------------------------------------------------------------------------- */
 
 struct range {
     unsigned key;
@@ -143,7 +143,7 @@ bool simcheck_range(struct simrun *run, unsigned key)
     return simcheck_info(run, key);
 }
 
-/* ---- the whole store ------------------------------------------------------------------------- */
+/* ---- the whole store ----------------------------------------------------------------------- */
 
 struct tour {
     struct simrun *run;

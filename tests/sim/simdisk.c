@@ -63,7 +63,7 @@ struct gb_io *simdisk_create(uint64_t seed)
     return &disk->base;
 }
 
-/* ---- death and resurrection ------------------------------------------------------------------ */
+/* ---- death and resurrection ---------------------------------------------------------------- */
 
 /* The program's files and locks are gone; what has no name left goes with them. */
 static void end_program_locked(struct simdisk *disk)
@@ -124,7 +124,7 @@ void simdisk_restart(struct gb_io *io)
     pthread_mutex_unlock(&disk->mutex);
 }
 
-/* ---- faults ---------------------------------------------------------------------------------- */
+/* ---- faults -------------------------------------------------------------------------------- */
 
 static void arm(struct gb_io *io, enum simdisk_kind kind, struct sim_trigger trigger)
 {
@@ -276,7 +276,7 @@ void simdisk_counts(struct gb_io *io, struct simdisk_counts *counts)
     pthread_mutex_unlock(&disk->mutex);
 }
 
-/* ---- space ----------------------------------------------------------------------------------- */
+/* ---- space --------------------------------------------------------------------------------- */
 
 static bool is_charged(const struct sim_inode *inode)
 {
@@ -297,7 +297,7 @@ void simdisk_discharge_locked(struct simdisk *disk, const struct sim_inode *inod
     }
 }
 
-/* ---- bytes ----------------------------------------------------------------------------------- */
+/* ---- bytes --------------------------------------------------------------------------------- */
 
 static bool is_misaligned(const struct simdisk *disk, const struct sim_file *file,
                           const void *buffer, size_t len, uint64_t offset)

@@ -83,8 +83,7 @@ int64_t simdisk_write_locked(struct simdisk *disk, struct sim_file *file, const 
                              size_t len, uint64_t offset);
 int simdisk_sync_locked(struct simdisk *disk, struct sim_file *file, uint64_t sequence);
 
-/* ---- simops.c: the files and names of the table -----------------------------------------------
- */
+/* ---- simops.c: the files and names of the table -------------------------------------------- */
 
 int sim_file_open(struct gb_io *io, const char *path, unsigned flags, struct gb_file **out);
 void sim_file_close(struct gb_file *file);
@@ -104,8 +103,7 @@ int sim_list(struct gb_io *io, const char *dir, gb_list_fn visit, void *arg);
 int sim_sync_dir(struct gb_io *io, const char *dir);
 int sim_free_space(struct gb_io *io, const char *dir, uint64_t *bytes);
 
-/* ---- simqueue.c --------------------------------------------------------------------------------
- */
+/* ---- simqueue.c ---------------------------------------------------------------------------- */
 
 int sim_queue_create(struct gb_io *io, unsigned depth, struct gb_queue **out);
 void sim_queue_destroy(struct gb_queue *queue);

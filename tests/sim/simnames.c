@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- paths ----------------------------------------------------------------------------------- */
+/* ---- paths --------------------------------------------------------------------------------- */
 
 bool sim_path_normalize(const char *path, char out[SIM_PATH_MAX])
 {
@@ -65,7 +65,7 @@ static void parent_of(const char *path, char out[SIM_PATH_MAX])
     out[slash - path] = '\0';
 }
 
-/* ---- one set of names ------------------------------------------------------------------------ */
+/* ---- one set of names ---------------------------------------------------------------------- */
 
 static char *copy_path(const char *path)
 {
@@ -138,7 +138,7 @@ static void carry_out(struct sim_directory *directory, const char *from, const c
     }
 }
 
-/* ---- both sets ------------------------------------------------------------------------------- */
+/* ---- both sets ----------------------------------------------------------------------------- */
 
 static void free_change(struct sim_name_change *change)
 {

@@ -24,7 +24,7 @@ static struct simdisk *lock_of(struct gb_file *file)
     return lock(file->io);
 }
 
-/* ---- files ----------------------------------------------------------------------------------- */
+/* ---- files --------------------------------------------------------------------------------- */
 
 static struct sim_inode *create_inode_locked(struct simdisk *disk, const char *path, bool is_dir)
 {
@@ -249,7 +249,7 @@ int64_t sim_file_write(struct gb_file *file, const void *buffer, size_t len, uin
     return n;
 }
 
-/* ---- names ----------------------------------------------------------------------------------- */
+/* ---- names --------------------------------------------------------------------------------- */
 
 /* The inode has lost its name. */
 static void unname_locked(struct simdisk *disk, struct sim_inode *inode)

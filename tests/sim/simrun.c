@@ -15,7 +15,7 @@
 #define CYCLES_MAX 6u
 #define STEPS_MAX  150u
 
-/* ---- telling --------------------------------------------------------------------------------- */
+/* ---- telling ------------------------------------------------------------------------------- */
 
 bool simrun_fail(struct simrun *run, const char *format, ...)
 {
@@ -91,7 +91,7 @@ struct goblin_slice simrun_name(struct simrun *run, unsigned key)
     return (struct goblin_slice){name, len};
 }
 
-/* ---- birth ----------------------------------------------------------------------------------- */
+/* ---- birth --------------------------------------------------------------------------------- */
 
 static void draw_world(struct simrun *run)
 {
@@ -135,7 +135,7 @@ static void draw_world(struct simrun *run)
                  run->key_count);
 }
 
-/* ---- opening --------------------------------------------------------------------------------- */
+/* ---- opening ------------------------------------------------------------------------------- */
 
 static void take_apart(struct simrun *run)
 {
@@ -207,7 +207,7 @@ static bool open_store(struct simrun *run, enum simcrash *crash)
     }
 }
 
-/* ---- dying ----------------------------------------------------------------------------------- */
+/* ---- dying --------------------------------------------------------------------------------- */
 
 static enum simcrash close_store(struct simrun *run)
 {
@@ -264,7 +264,7 @@ static enum simcrash end_life(struct simrun *run)
     return crash;
 }
 
-/* ---- one life after the other ---------------------------------------------------------------- */
+/* ---- one life after the other -------------------------------------------------------------- */
 
 static bool work(struct simrun *run)
 {

@@ -7,7 +7,7 @@
 #include "lib/pattern.h"
 #include "sim/simrun_internal.h"
 
-/* ---- drawing --------------------------------------------------------------------------------- */
+/* ---- drawing ------------------------------------------------------------------------------- */
 
 static uint64_t draw_size(struct simrun *run)
 {
@@ -66,7 +66,7 @@ static struct simstate draw_state(struct simrun *run)
     return state;
 }
 
-/* ---- judging answers ------------------------------------------------------------------------- */
+/* ---- judging answers ----------------------------------------------------------------------- */
 
 /* Faults that a store which is full, or poor, may give; the operation then did nothing. */
 static bool may_refuse(struct simrun *run, int rc)
@@ -160,7 +160,7 @@ static bool settle(struct simrun *run, const struct attempt *attempt, int rc)
                        goblin_strerror(rc), attempt->expected);
 }
 
-/* ---- put, delete, touch ---------------------------------------------------------------------- */
+/* ---- put, delete, touch -------------------------------------------------------------------- */
 
 /* Condition and version that sometimes hold and sometimes do not. */
 static void draw_condition(struct simrun *run, unsigned key, struct goblin_put_options *options)
@@ -249,7 +249,7 @@ static bool step_touch(struct simrun *run, unsigned key)
     return settle(run, &touch, rc);
 }
 
-/* ---- streams --------------------------------------------------------------------------------- */
+/* ---- streams ------------------------------------------------------------------------------- */
 
 void simwork_drop_streams(struct simrun *run)
 {
@@ -339,7 +339,7 @@ static bool step_stream(struct simrun *run, unsigned key)
     return simcheck_info(run, stream->key) && commit_stream(run, stream);
 }
 
-/* ---- the whole store ------------------------------------------------------------------------- */
+/* ---- the whole store ----------------------------------------------------------------------- */
 
 static bool step_sync(struct simrun *run)
 {

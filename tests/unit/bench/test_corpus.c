@@ -327,7 +327,7 @@ static void options__out_of_range_are_refused_with_a_reason(void **state)
     }
 }
 
-/* ---- corpora from files ---------------------------------------------------------------------- */
+/* ---- corpora from files -------------------------------------------------------------------- */
 
 static char directory[] = "/tmp/goblin-test-corpus-XXXXXX";
 

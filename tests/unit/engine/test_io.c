@@ -78,7 +78,7 @@ static int32_t run(struct fixture *fx, struct gb_queue *queue, enum gb_op op, st
 
 #define RANGE(offset, len) ((uint64_t[2]){offset, len})
 
-/* ---- files ----------------------------------------------------------------------------------- */
+/* ---- files --------------------------------------------------------------------------------- */
 
 static void file_open__refuses_an_absent_file(void **state)
 {
@@ -241,7 +241,7 @@ static void file_direct__reads_and_writes_aligned_ranges(void **state)
     fx->ops->file_close(file);
 }
 
-/* ---- names ----------------------------------------------------------------------------------- */
+/* ---- names --------------------------------------------------------------------------------- */
 
 static void rename__replaces_the_target(void **state)
 {
@@ -324,7 +324,7 @@ static void free_space__is_known(void **state)
     assert_int_equal(fx->ops->free_space(fx->io, path_in(fx, "none"), &bytes), -ENOENT);
 }
 
-/* ---- queues ---------------------------------------------------------------------------------- */
+/* ---- queues -------------------------------------------------------------------------------- */
 
 static void queue_create__refuses_impossible_depths(void **state)
 {
@@ -555,7 +555,7 @@ static void queue_eventfd__asked_for_late_misses_nothing(void **state)
     fx->ops->file_close(file);
 }
 
-/* ---- against a plain array ------------------------------------------------------------------- */
+/* ---- against a plain array ----------------------------------------------------------------- */
 
 #define MODEL_BYTES 65536u
 #define MODEL_DEPTH 8u
@@ -629,7 +629,7 @@ static void queue__agrees_with_a_plain_array(void **state)
     fx->ops->file_close(file);
 }
 
-/* ---- the backends ---------------------------------------------------------------------------- */
+/* ---- the backends -------------------------------------------------------------------------- */
 
 static struct fixture fixture;
 

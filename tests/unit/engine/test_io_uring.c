@@ -222,8 +222,7 @@ static void uring_create__leaves_no_name_behind(void **state)
     assert_int_equal(rmdir(dir), 0);
 }
 
-/* ---- answers of the kernel that contract tests do not meet ------------------------------------
- */
+/* ---- answers of the kernel that contract tests do not meet --------------------------------- */
 
 static int32_t run_one(struct gb_io *io, const struct gb_operation *operation)
 {

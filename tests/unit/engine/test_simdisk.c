@@ -64,7 +64,7 @@ static bool exists(struct gb_io *io, const char *path)
     return rc == 0 || rc == -EISDIR;
 }
 
-/* ---- power cuts ------------------------------------------------------------------------------ */
+/* ---- power cuts ---------------------------------------------------------------------------- */
 
 static void power_cut__keeps_what_was_synced(void **state)
 {
@@ -275,7 +275,7 @@ static void power_cut__leaves_the_disk_down_until_restart(void **state)
     io->ops->destroy(io);
 }
 
-/* ---- queues ---------------------------------------------------------------------------------- */
+/* ---- queues -------------------------------------------------------------------------------- */
 
 static void queue__gives_events_in_an_order_of_the_seeds_choosing(void **state)
 {
@@ -374,7 +374,7 @@ static void crash_process__keeps_what_completed_and_half_of_what_did_not(void **
     assert_true(landed > SEEDS / 4 && landed < SEEDS * 3 / 4);
 }
 
-/* ---- injected faults ------------------------------------------------------------------------- */
+/* ---- injected faults ----------------------------------------------------------------------- */
 
 static void fail_nth__fails_that_operation_once(void **state)
 {
@@ -602,7 +602,7 @@ static void direct__refuses_what_is_misaligned(void **state)
     io->ops->destroy(io);
 }
 
-/* ---- size and threads ------------------------------------------------------------------------ */
+/* ---- size and threads ---------------------------------------------------------------------- */
 
 static void sparse_files__take_only_what_is_written(void **state)
 {
