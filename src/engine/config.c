@@ -190,9 +190,10 @@ void gb_config_resolve(struct goblin_options *options)
         uint64_t slots = per_drive * o->dir_count;
         o->lanes = o->memory_bytes < 32 * GB_MIB || slots < 32 ? 2 : 4;
     }
-    o->head_bytes = o->head_bytes != 0 ? o->head_bytes : (fixed ? 16 : 8) * (uint32_t)GB_KIB;
-    o->chunk_bytes = o->chunk_bytes != 0 ? o->chunk_bytes : 256 * (uint32_t)GB_KIB;
-    o->first_chunk_bytes = o->first_chunk_bytes != 0 ? o->first_chunk_bytes : 64 * (uint32_t)GB_KIB;
+    o->head_bytes = o->head_bytes != 0 ? o->head_bytes : (uint32_t)((fixed ? 16 : 8) * GB_KIB);
+    o->chunk_bytes = o->chunk_bytes != 0 ? o->chunk_bytes : (uint32_t)(256 * GB_KIB);
+    o->first_chunk_bytes =
+        o->first_chunk_bytes != 0 ? o->first_chunk_bytes : (uint32_t)(64 * GB_KIB);
     o->depth = o->depth != 0 ? o->depth : 4;
     if (o->write_block_bytes == 0) {
         uint64_t block = power_of_two_below(o->memory_bytes / 256);

@@ -126,7 +126,7 @@ static int sync_parents(struct gb_io *io, const char *dir)
 static bool is_unfinished(const unsigned char *blocks, int64_t len)
 {
     static const unsigned char zeros[GB_BLOCK];
-    return len <= 2 * GB_BLOCK &&
+    return len <= 2 * (int64_t)GB_BLOCK &&
            (memcmp(blocks, GB_IDENTITY_MAGIC, 8) == 0 || memcmp(blocks, zeros, 512) == 0) &&
            memcmp(blocks + 512, zeros, GB_BLOCK - 512 - sizeof(uint64_t)) == 0 &&
            memcmp(blocks + GB_BLOCK, zeros, GB_BLOCK) == 0;

@@ -30,9 +30,9 @@
 #include <stdint.h>
 
 #define GB_FORMAT_VERSION 1u
-#define GB_BLOCK          4096u /* identity, headers, footers, flush padding, write alignment */
-#define GB_UNIT           (16u * 1024u) /* payload bytes per checksum */
-#define GB_PACKED_MAX     (16u * 1024u)
+#define GB_BLOCK          4096u  /* identity, headers, footers, flush padding, write alignment */
+#define GB_UNIT           16384u /* payload bytes per checksum */
+#define GB_PACKED_MAX     16384u
 #define GB_SUM_SIZE       8u
 #define GB_RECORD_HEADER  80u
 #define GB_SEGMENT_HEADER GB_BLOCK
@@ -253,7 +253,7 @@ struct gb_chunk_header {
     uint64_t sum;    /* of the bytes that follow */
 };
 
-#define GB_CHUNK_MAX (1024u * 1024u)
+#define GB_CHUNK_MAX 1048576u
 
 /* The sum also covers kind, len, count and number. */
 void gb_chunk_encode(struct gb_chunk_header *header, const unsigned char *body, uint64_t salt,

@@ -8,7 +8,7 @@
 #include "engine/reclaim.h"
 #include "engine/recover.h"
 
-#define ROUND_MS 50
+#define ROUND_NS 50000000L
 #define IDLE_NS  INT64_C(2000000000) /* write blocks unused for this long are given back */
 
 static int64_t now_ns(void)
@@ -87,7 +87,7 @@ static void wait_round(struct goblin *store)
 {
     struct timespec until;
     (void)clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += ROUND_MS * 1000000;
+    until.tv_nsec += ROUND_NS;
     until.tv_sec += until.tv_nsec / 1000000000;
     until.tv_nsec %= 1000000000;
     (void)pthread_mutex_lock(&store->keeper_lock);

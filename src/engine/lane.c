@@ -24,8 +24,8 @@ static uint32_t summary_piece_bytes(const struct gb_lane *lane)
 uint32_t gb_lane_inline_max(const struct goblin *store)
 {
     uint64_t block = store->options.write_block_bytes;
-    return (uint32_t)gb_align_down(gb_min(block, store->segments.segment_bytes / 4) - 3 * GB_BLOCK,
-                                   GB_BLOCK);
+    return (uint32_t)gb_align_down(
+        gb_min(block, store->segments.segment_bytes / 4) - 3 * (uint64_t)GB_BLOCK, GB_BLOCK);
 }
 
 int64_t gb_lane_now_ns(void)
@@ -239,6 +239,7 @@ static void find_bytes(const struct gb_write_block *first, const struct gb_write
         offset += size[0];
     }
     if (len > 0) {
+        GB_ASSERT(second != NULL); /* a record never needs a third block */
         piece[1] = second->data + (offset - second->offset);
         size[1] = len;
     }
@@ -469,7 +470,7 @@ static int wait_for_space(struct gb_lane *lane)
         }
         struct timespec until;
         (void)clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_nsec += 20 * 1000000;
+        until.tv_nsec += 20000000;
         until.tv_sec += until.tv_nsec / 1000000000;
         until.tv_nsec %= 1000000000;
         (void)pthread_cond_timedwait(&segments->freed, &segments->lock, &until);

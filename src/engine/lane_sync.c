@@ -55,7 +55,9 @@ static void note_dirty(struct gb_lane *lane, struct gb_segment *segment)
     if (rc < 0) {
         note_failure(lane, 1, rc); /* who waits for whichever block hears of it */
     }
-    memmove(&lane->dirty[0], &lane->dirty[1], (GB_LANE_DIRTY_MAX - 1) * sizeof(lane->dirty[0]));
+    for (unsigned i = 1; i < GB_LANE_DIRTY_MAX; i++) {
+        lane->dirty[i - 1] = lane->dirty[i];
+    }
     lane->dirty[GB_LANE_DIRTY_MAX - 1] = segment;
 }
 

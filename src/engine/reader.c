@@ -268,7 +268,8 @@ void goblin_buffer_free(struct goblin_buffer *buffer)
 int gb_buffer_reserve(struct goblin_buffer *buffer, uint64_t bytes)
 {
     /* The last read is rounded up, and may bring the sums along. */
-    size_t capacity = gb_align_up(bytes + gb_units(bytes) * GB_SUM_SIZE + 2 * GB_BLOCK, GB_BLOCK);
+    size_t capacity =
+        gb_align_up(bytes + gb_units(bytes) * GB_SUM_SIZE + 2 * (uint64_t)GB_BLOCK, GB_BLOCK);
     if (capacity <= buffer->capacity) {
         return 0;
     }

@@ -338,7 +338,7 @@ static int replay_uncovered(struct goblin *store, const bool *covered)
         first[i] = UINT64_MAX;
     }
     struct gb_segments *segments = &store->segments;
-    struct gb_segment **order = calloc(segments->count, sizeof(*order));
+    struct gb_segment **order = calloc(segments->count, sizeof(struct gb_segment *));
     if (order == NULL) {
         return -ENOMEM;
     }

@@ -11,7 +11,7 @@
 #include "base/bits.h"
 
 #define WINDOW       (1 * GB_MIB)
-#define WINDOW_SLACK (64 * GB_KIB + 2 * GB_BLOCK)
+#define WINDOW_SLACK (64 * GB_KIB + 2 * (uint64_t)GB_BLOCK)
 
 int gb_tape_open(struct gb_tape *tape, const struct gb_segments *segments,
                  const struct gb_segment *segment)
@@ -65,12 +65,12 @@ int gb_tape_payload(struct gb_tape *tape, uint64_t offset, uint64_t len, unsigne
     for (uint64_t at = 0; at < len; at += GB_UNIT) {
         uint64_t unit = at / GB_UNIT;
         if (unit % 64 == 0) {
-            uint32_t count = (uint32_t)gb_min(64, gb_units(len) - unit);
-            int rc = gb_tape_at(tape, table + unit * GB_SUM_SIZE, count * GB_SUM_SIZE, &bytes);
+            uint32_t sums_len = (uint32_t)gb_min(64, gb_units(len) - unit) * GB_SUM_SIZE;
+            int rc = gb_tape_at(tape, table + unit * GB_SUM_SIZE, sums_len, &bytes);
             if (rc < 0) {
                 return rc;
             }
-            memcpy(sums, bytes, count * GB_SUM_SIZE);
+            memcpy(sums, bytes, sums_len);
         }
         uint32_t n = (uint32_t)gb_min(GB_UNIT, len - at);
         int rc = gb_tape_at(tape, offset + at, n, &bytes);

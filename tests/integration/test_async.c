@@ -135,7 +135,7 @@ static struct goblin_reader *make_reader(struct gb_fixture *fixture, unsigned bu
     return reader;
 }
 
-/* ---- many at once --------------------------------------------------------------------------- */
+/* ---- many at once -------------------------------------------------------------------------- */
 
 static void poll__carries_many_requests(void **state)
 {
@@ -224,7 +224,7 @@ static void callbacks__may_submit(void **state)
     goblin_reader_destroy(reader);
 }
 
-/* ---- cancelling ----------------------------------------------------------------------------- */
+/* ---- cancelling ---------------------------------------------------------------------------- */
 
 static void cancel__ends_a_request_in_flight(void **state)
 {
@@ -285,7 +285,7 @@ static void cancel__may_be_called_in_a_callback(void **state)
     goblin_reader_destroy(reader);
 }
 
-/* ---- holding -------------------------------------------------------------------------------- */
+/* ---- holding ------------------------------------------------------------------------------- */
 
 static void expect_held(const struct ask *ask)
 {
@@ -373,7 +373,7 @@ static void release__lets_a_starved_request_go_on(void **state)
     goblin_reader_destroy(reader);
 }
 
-/* ---- readiness ------------------------------------------------------------------------------ */
+/* ---- readiness ----------------------------------------------------------------------------- */
 
 /* An event loop: polls only when the eventfd says so. */
 static void loop_until_done(struct goblin_reader *reader)
@@ -461,7 +461,7 @@ static void submit__gives_at_once_what_waits_to_be_written(void **state)
     goblin_reader_destroy(reader);
 }
 
-/* ---- ends ----------------------------------------------------------------------------------- */
+/* ---- ends ---------------------------------------------------------------------------------- */
 
 static void destroy__cancels_what_is_in_flight(void **state)
 {

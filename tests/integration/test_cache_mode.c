@@ -53,7 +53,7 @@ static void await_quiet(struct gb_fixture *fixture)
     }
 }
 
-/* ---- a cache -------------------------------------------------------------------------------- */
+/* ---- a cache ------------------------------------------------------------------------------- */
 
 static void cache__takes_many_times_its_size(void **state)
 {
@@ -163,7 +163,7 @@ static void cache__never_brings_back_what_was_deleted(void **state)
     }
 }
 
-/* ---- a store -------------------------------------------------------------------------------- */
+/* ---- a store ------------------------------------------------------------------------------- */
 
 /* Puts until the store refuses; returns how many it took. */
 static uint64_t fill(struct gb_fixture *fixture)

@@ -42,7 +42,7 @@ static void expect_miss(struct gb_fixture *fixture)
     goblin_buffer_free(&buffer);
 }
 
-/* ---- conditions ----------------------------------------------------------------------------- */
+/* ---- conditions ---------------------------------------------------------------------------- */
 
 static void put__if_absent_stores_only_where_nothing_is(void **state)
 {
@@ -125,7 +125,7 @@ static void put__says_what_is_wrong_with_its_arguments(void **state)
     expect_miss(fixture);
 }
 
-/* ---- versions and flags --------------------------------------------------------------------- */
+/* ---- versions and flags -------------------------------------------------------------------- */
 
 static void version__rises_with_every_write(void **state)
 {
@@ -198,7 +198,7 @@ static void stat__describes_without_counting(void **state)
     assert_int_equal(gb_fixture_stats(fixture).gets, gets);
 }
 
-/* ---- delete --------------------------------------------------------------------------------- */
+/* ---- delete -------------------------------------------------------------------------------- */
 
 static void delete__may_ask_for_a_version(void **state)
 {
@@ -246,7 +246,7 @@ static void delete__outlives_many_of_its_kind(void **state)
     }
 }
 
-/* ---- expiry --------------------------------------------------------------------------------- */
+/* ---- expiry -------------------------------------------------------------------------------- */
 
 static void expiry__is_judged_by_the_given_clock(void **state)
 {
@@ -335,7 +335,7 @@ static void expired_objects__are_gone_after_reopen_and_from_iteration(void **sta
     }
 }
 
-/* ---- durability ----------------------------------------------------------------------------- */
+/* ---- durability ---------------------------------------------------------------------------- */
 
 static void durability__is_what_was_asked_for(void **state)
 {

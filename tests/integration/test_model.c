@@ -63,7 +63,7 @@ struct model {
     struct hand hands[OWNERS + READERS];
 };
 
-/* ---- telling --------------------------------------------------------------------------------- */
+/* ---- telling ------------------------------------------------------------------------------- */
 
 static bool complain(struct model *model, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
@@ -125,7 +125,7 @@ static bool may_have_left(struct model *model, struct entry *entry)
     return true;
 }
 
-/* ---- judging --------------------------------------------------------------------------------- */
+/* ---- judging ------------------------------------------------------------------------------- */
 
 /* What was found (NULL: nothing) against the table. */
 static bool judge(struct hand *hand, unsigned key, const struct goblin_info *info, const char *how)
@@ -183,7 +183,7 @@ static bool check_load(struct hand *hand, unsigned key)
     return judge(hand, key, rc == GOBLIN_OK ? &info : NULL, "load");
 }
 
-/* ---- reading in pieces, also other threads' keys --------------------------------------------- */
+/* ---- reading in pieces, also other threads' keys ------------------------------------------- */
 
 struct stretch {
     unsigned owner;
@@ -262,7 +262,7 @@ static bool check_foreign(struct hand *hand)
     return true;
 }
 
-/* ---- changing -------------------------------------------------------------------------------- */
+/* ---- changing ------------------------------------------------------------------------------ */
 
 static uint32_t draw_size(struct hand *hand)
 {
@@ -439,7 +439,7 @@ static bool step_touch(struct hand *hand, unsigned key)
     return true;
 }
 
-/* ---- walking --------------------------------------------------------------------------------- */
+/* ---- walking ------------------------------------------------------------------------------- */
 
 struct walk {
     struct hand *hand;
@@ -488,7 +488,7 @@ static bool check_everything(struct hand *hand)
     return check_walk(hand);
 }
 
-/* ---- threads --------------------------------------------------------------------------------- */
+/* ---- threads ------------------------------------------------------------------------------- */
 
 static bool step_whole(struct hand *hand)
 {
@@ -582,6 +582,7 @@ static void compare(struct model *model, const char *when)
                        stats.memory_budget_bytes);
     }
     if (model->why[0] != '\0') {
+        drop_readers(model); /* or the store could not be closed */
         fail_msg("GOBLIN_SEED=%" PRIu64 ", %s: %s\n%s", model->seed, when, model->why,
                  model->fixture->log);
     }
@@ -612,7 +613,7 @@ static void interlude(struct model *model, unsigned round)
     }
 }
 
-/* ---- cases ----------------------------------------------------------------------------------- */
+/* ---- cases --------------------------------------------------------------------------------- */
 
 static uint64_t number_from(const char *name, uint64_t otherwise)
 {
@@ -634,7 +635,8 @@ static struct model *begin_model(struct gb_fixture *fixture, enum goblin_mode mo
     (void)pthread_mutex_init(&model->lock, NULL);
     fixture->options.mode = mode;
     fixture->options.residency = residency;
-    fixture->options.size_bytes = (model->cache ? 16 : 320) * GB_MIB;
+    /* Half of it holds what all owners may be streaming at once. */
+    fixture->options.size_bytes = (model->cache ? 24 : 320) * GB_MIB;
     fixture->options.segment_bytes = GB_MIB;
     fixture->options.write_block_bytes = 64 * GB_KIB;
     fixture->options.memory_bytes = 8 * GB_MIB;

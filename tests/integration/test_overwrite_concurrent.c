@@ -58,7 +58,7 @@ static void complain(struct crew *crew, const char *what, long long answer)
     }
 }
 
-/* ---- changing ------------------------------------------------------------------------------- */
+/* ---- changing ------------------------------------------------------------------------------ */
 
 static int put_streamed(struct crew *crew, struct goblin_slice key, const unsigned char *value,
                         size_t size, bool abort)
@@ -115,7 +115,7 @@ static void *change_all(void *arg)
     return NULL;
 }
 
-/* ---- reading -------------------------------------------------------------------------------- */
+/* ---- reading ------------------------------------------------------------------------------- */
 
 struct look {
     struct crew *crew;
@@ -180,7 +180,7 @@ static void *read_all(void *arg)
     return NULL;
 }
 
-/* ---- the crews ------------------------------------------------------------------------------ */
+/* ---- the crews ----------------------------------------------------------------------------- */
 
 static void init_crew(struct crew *crew, struct gb_fixture *fixture)
 {
@@ -276,7 +276,7 @@ static void readers__never_see_a_mixture_with_fixed_heads(void **state)
     churn(fixture);
 }
 
-/* ---- one key, many writers of its next version ---------------------------------------------- */
+/* ---- one key, many writers of its next version --------------------------------------------- */
 
 static void *count_up(void *arg)
 {
@@ -331,7 +331,7 @@ static void versions__let_each_step_count_once(void **state)
     goblin_buffer_free(&buffer);
 }
 
-/* ---- iteration ------------------------------------------------------------------------------ */
+/* ---- iteration ----------------------------------------------------------------------------- */
 
 #define STAYING 5000u
 
@@ -444,7 +444,7 @@ static void iterate__stops_when_told(void **state)
     assert_int_equal(count, 3);
 }
 
-/* ---- clear ---------------------------------------------------------------------------------- */
+/* ---- clear --------------------------------------------------------------------------------- */
 
 static void clear__falls_on_one_side_of_every_put(void **state)
 {

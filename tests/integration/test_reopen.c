@@ -20,7 +20,8 @@ static size_t size_at(uint64_t number)
     return number % 100 == 99 ? 2500000 : sizes[number % 7] + number;
 }
 
-/* Objects with everything an object can have; every fifth is deleted again, every seventh touched. */
+/* Objects with everything an object can have; every fifth is deleted again, every seventh
+ * touched. */
 static void fill(struct gb_fixture *fixture, struct goblin_info *infos)
 {
     for (uint64_t i = 0; i < OBJECTS; i++) {
@@ -99,7 +100,7 @@ static void open_large(struct gb_fixture *fixture)
     gb_fixture_open(fixture);
 }
 
-/* ---- a clean close -------------------------------------------------------------------------- */
+/* ---- a clean close ------------------------------------------------------------------------- */
 
 static void reopen__brings_everything_back(void **state)
 {
@@ -158,7 +159,7 @@ static void reopen__lives_with_less_and_more_memory(void **state)
     }
 }
 
-/* ---- files that are damaged or gone --------------------------------------------------------- */
+/* ---- files that are damaged or gone -------------------------------------------------------- */
 
 static void damage(const char *dir, const char *name, off_t at)
 {
@@ -283,7 +284,7 @@ static void bad_bytes__are_a_miss_and_never_handed_over(void **state)
     assert_true(stats.left_bad >= 1);
 }
 
-/* ---- several drives ------------------------------------------------------------------------- */
+/* ---- several drives ------------------------------------------------------------------------ */
 
 static void drives__share_the_objects(void **state)
 {
@@ -333,7 +334,7 @@ static void drives__must_come_in_their_order_and_all(void **state)
     gb_fixture_expect(fixture, 1, 100000, 1);
 }
 
-/* ---- who is let in -------------------------------------------------------------------------- */
+/* ---- who is let in ------------------------------------------------------------------------- */
 
 static void open__lets_no_second_one_in(void **state)
 {
@@ -439,7 +440,7 @@ static void open__refuses_options_that_disagree(void **state)
     assert_int_equal(gb_fixture_stats(fixture).segments, 80);
 }
 
-/* ---- read-only ------------------------------------------------------------------------------ */
+/* ---- read-only ----------------------------------------------------------------------------- */
 
 static void read_only__serves_and_writes_nothing(void **state)
 {

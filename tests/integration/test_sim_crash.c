@@ -56,7 +56,7 @@ static void store__keeps_its_promises_through_fresh_crashes(void **state)
     run_seeds(first, FRESH_SEEDS, &sum);
 }
 
-/* ---- the checker itself --------------------------------------------------------------------- */
+/* ---- the checker itself -------------------------------------------------------------------- */
 
 static void write_state(struct simkey *key, uint32_t write, enum goblin_durability acknowledged)
 {

@@ -66,7 +66,7 @@ static void expect_all(struct gb_fixture *fixture, const struct sizes *sizes)
     }
 }
 
-/* ---- whole values --------------------------------------------------------------------------- */
+/* ---- whole values -------------------------------------------------------------------------- */
 
 static void put__gives_back_every_size(void **state)
 {
@@ -176,7 +176,7 @@ static void load__materialises_every_size(void **state)
     goblin_buffer_free(&buffer);
 }
 
-/* ---- ranges --------------------------------------------------------------------------------- */
+/* ---- ranges -------------------------------------------------------------------------------- */
 
 static void expect_range(struct gb_fixture *fixture, unsigned number, size_t size, uint64_t offset,
                          uint64_t length)
@@ -247,7 +247,7 @@ static void range__reads_only_the_units_it_touches(void **state)
     assert_in_range(read, 16 * GB_KIB, 16 * GB_KIB + 3 * 8 * GB_KIB);
 }
 
-/* ---- metadata ------------------------------------------------------------------------------- */
+/* ---- metadata ------------------------------------------------------------------------------ */
 
 struct told {
     struct goblin_slice meta;
@@ -360,7 +360,7 @@ static void meta__comes_with_the_first_chunk(void **state)
         GOBLIN_EMETA);
 }
 
-/* ---- keys ----------------------------------------------------------------------------------- */
+/* ---- keys ---------------------------------------------------------------------------------- */
 
 static void key__may_be_one_to_4096_bytes(void **state)
 {
@@ -393,7 +393,7 @@ static void key__may_be_one_to_4096_bytes(void **state)
     goblin_buffer_free(&buffer);
 }
 
-/* ---- RAM alone, and little of it ------------------------------------------------------------ */
+/* ---- RAM alone, and little of it ----------------------------------------------------------- */
 
 static void resident__never_touches_the_device(void **state)
 {

@@ -35,7 +35,7 @@ static struct goblin_writer *begin(struct gb_fixture *fixture, uint64_t number, 
     return writer;
 }
 
-/* ---- abort ---------------------------------------------------------------------------------- */
+/* ---- abort --------------------------------------------------------------------------------- */
 
 static const uint64_t stages[] = {0, 1, 5000, 60000, 200000, 3 * GB_MIB, 9 * GB_MIB};
 #define STAGES (sizeof(stages) / sizeof(stages[0]))
@@ -89,7 +89,7 @@ static void abort__gives_the_space_back(void **state)
     assert_int_equal(gb_fixture_stats(fixture).live_bytes, 0);
 }
 
-/* ---- sizes that do not hold ----------------------------------------------------------------- */
+/* ---- sizes that do not hold ---------------------------------------------------------------- */
 
 static void write__refuses_more_than_announced(void **state)
 {
@@ -128,7 +128,7 @@ static void commit__refuses_less_than_announced(void **state)
         GOBLIN_ETOOBIG);
 }
 
-/* ---- conditions ----------------------------------------------------------------------------- */
+/* ---- conditions ---------------------------------------------------------------------------- */
 
 static void commit__judges_conditions_at_the_end(void **state)
 {
@@ -217,7 +217,7 @@ static void uncommitted_values__are_not_seen(void **state)
     gb_fixture_expect(fixture, 1, 5 * GB_MIB, 3);
 }
 
-/* ---- many, and large ------------------------------------------------------------------------ */
+/* ---- many, and large ----------------------------------------------------------------------- */
 
 struct stream_job {
     struct gb_fixture *fixture;
@@ -330,7 +330,7 @@ static void stream__may_be_far_larger_than_memory(void **state)
     gb_fixture_expect(fixture, 1, size, 8);
 }
 
-/* ---- the limit on what is uncommitted ------------------------------------------------------- */
+/* ---- the limit on what is uncommitted ------------------------------------------------------ */
 
 static void uncommitted_values__may_take_half_the_store(void **state)
 {
