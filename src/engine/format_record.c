@@ -19,8 +19,6 @@
 #define VALUE_MAX       ((UINT64_C(1) << VALUE_BITS) - 1)
 #define EXTENTS_MAX     (UINT32_MAX / GB_EXTENT_SIZE)
 #define HEADER_SUM_STEP UINT64_C(0x9e3779b97f4a7c15) /* odd, so offsets give different seeds */
-#define UNIT_SUM_STEP   UINT64_C(0xd6e8feb86659fd93) /* another, so no unit passes for a header */
-
 /* docs/format.md draws these. */
 enum record_at {
     RECORD_MAGIC_AT = 0,
@@ -200,45 +198,6 @@ int gb_record_decode(struct gb_record *record, uint64_t salt, uint64_t offset,
         return GOBLIN_ECORRUPT;
     }
     return 0;
-}
-
-/* ---- sums ---------------------------------------------------------------------------------- */
-
-static uint64_t unit_seed(uint64_t salt, uint64_t offset)
-{
-    return salt + offset * UNIT_SUM_STEP;
-}
-
-uint64_t gb_unit_sum(const void *unit, size_t len, uint64_t salt, uint64_t offset)
-{
-    return XXH3_64bits_withSeed(unit, len, unit_seed(salt, offset));
-}
-
-uint64_t gb_unit_sum2(const void *first, size_t first_len, const void *rest, size_t rest_len,
-                      uint64_t salt, uint64_t offset)
-{
-    if (first_len == 0) {
-        return gb_unit_sum(rest, rest_len, salt, offset);
-    }
-    if (rest_len == 0) {
-        return gb_unit_sum(first, first_len, salt, offset);
-    }
-    XXH3_state_t state;
-    XXH3_INITSTATE(&state);
-    (void)XXH3_64bits_reset_withSeed(&state, unit_seed(salt, offset));
-    (void)XXH3_64bits_update(&state, first, first_len);
-    (void)XXH3_64bits_update(&state, rest, rest_len);
-    return XXH3_64bits_digest(&state);
-}
-
-void gb_table_encode(const void *payload, size_t len, uint64_t salt, uint64_t payload_offset,
-                     unsigned char *table)
-{
-    const unsigned char *bytes = payload;
-    for (size_t done = 0; done < len; done += GB_UNIT, table += GB_SUM_SIZE) {
-        size_t unit = gb_min(len - done, GB_UNIT);
-        gb_store_le64(table, gb_unit_sum(bytes + done, unit, salt, payload_offset + done));
-    }
 }
 
 /* ---- extents ------------------------------------------------------------------------------- */
