@@ -91,14 +91,15 @@ GOBLIN_NODISCARD int goblin_submit(struct goblin_reader *reader, struct goblin_r
 GOBLIN_NODISCARD int goblin_poll(struct goblin_reader *reader, int timeout_ms);
 
 /* An eventfd that becomes readable when goblin_poll has something to do; goblin_poll drains it.
- * Never close it. -ENOSYS on the sync I/O path, where nothing is ever left in flight. */
+ * Never close it. -ENOSYS on the sync I/O path: the device work of a request is done by then, and
+ * goblin_poll hands it over without waiting. */
 GOBLIN_NODISCARD int goblin_reader_eventfd(struct goblin_reader *reader);
 
 /* Asks a request to end; on_done gets GOBLIN_ECANCELED, perhaps during this call, unless it was
  * complete. Harmless for one that has ended. */
 void goblin_cancel(struct goblin_reader *reader, struct goblin_request *request);
 
-/* Gives back a held chunk. */
+/* Gives back a held chunk. Requests that waited for its buffer go on at the next goblin_poll. */
 void goblin_release(struct goblin_reader *reader, uint64_t hold);
 
 /* Submit and poll until done, in one call. Other requests of the reader progress meanwhile.
