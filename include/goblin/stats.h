@@ -47,7 +47,7 @@ extern "C" {
 
 /* X(name, help) */
 #define GOBLIN_GAUGES(X)                                                                           \
-    X(objects, "objects in the store")                                                             \
+    X(objects, "objects in the index, expired ones until they are swept")                          \
     X(live_bytes, "disk bytes of live records")                                                    \
     X(disk_bytes, "disk bytes the store may use")                                                  \
     X(disk_used_bytes, "disk bytes in segments that are not free")                                 \

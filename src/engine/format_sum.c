@@ -1,5 +1,5 @@
-/* Sums of payload units: the one place where hashing is a matter of bytes per second, so it uses the
- * widest vectors that the processor has, chosen by libxxhash at run time. */
+/* Sums of payload units: the one place where hashing is a matter of bytes per second, so it uses
+ * the widest vectors that the processor has, chosen by libxxhash at run time. */
 #include "engine/format.h"
 
 #define XXH_STATIC_LINKING_ONLY
