@@ -84,7 +84,7 @@ struct goblin_options {
 
     /* Writing. */
     enum goblin_durability durability; /* for operations that do not say; DEFAULT means NONE */
-    uint32_t write_block_bytes;        /* one device write, 64 KiB to 8 MiB, power of two; 0: 1 MiB
+    uint32_t write_block_bytes;        /* one device write, 64 KiB to 8 MiB, power of two; 0: 2 MiB
                                           or less in little memory */
     uint32_t flush_ms;                 /* bounded delay of GOBLIN_DURABILITY_NONE; 0: 1000 */
     uint32_t checkpoint_s;             /* seconds between checkpoints; 0: 300; UINT32_MAX: never */

@@ -250,6 +250,23 @@ uint32_t gb_arena_available(struct gb_arena *arena)
     return used < allowed ? allowed - used : 0;
 }
 
+void gb_arena_prefault(struct gb_arena *arena, uint32_t blocks)
+{
+    (void)pthread_mutex_lock(&arena->lock);
+    uint32_t first = arena->never_used;
+    (void)pthread_mutex_unlock(&arena->lock);
+    uint64_t end = gb_min((uint64_t)first + blocks, atomic_load(&arena->allowed));
+    first = (uint32_t)gb_max(first, arena->prefaulted);
+    if (first >= end) {
+        return;
+    }
+    /* Changes nothing that is there, so a block may be opened meanwhile. Kernels before 5.14 do not
+     * know it, and then the first touch pays. */
+    (void)madvise(arena->base + ((uint64_t)first << arena->block_shift),
+                  (end - first) << arena->block_shift, MADV_POPULATE_WRITE);
+    arena->prefaulted = (uint32_t)end;
+}
+
 void gb_arena_trim(struct gb_arena *arena)
 {
     (void)pthread_mutex_lock(&arena->lock);

@@ -57,7 +57,8 @@ struct gb_arena {
 
     pthread_mutex_t lock;
     uint32_t free_head;
-    uint32_t never_used; /* blocks from here on have not been touched */
+    uint32_t never_used; /* blocks from here on have not been opened */
+    uint32_t prefaulted; /* nor touched, from here on; the keeper's */
     uint64_t next_stamp;
     _Atomic uint32_t allowed; /* blocks that the memory budget has room for */
     _Atomic uint32_t used;    /* blocks not free */
@@ -151,6 +152,10 @@ uint32_t gb_arena_release(struct gb_arena *arena, uint64_t before);
 
 /* Blocks that may still be opened within `allowed`. */
 uint32_t gb_arena_available(struct gb_arena *arena);
+
+/* Has the system provide memory for the next `blocks` blocks that nobody has used yet, as far as
+ * they are allowed, so that laying the first items in them does not wait for it. The keeper's. */
+void gb_arena_prefault(struct gb_arena *arena, uint32_t blocks);
 
 /* Gives memory of free blocks beyond `allowed` back to the system. */
 void gb_arena_trim(struct gb_arena *arena);

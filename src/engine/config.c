@@ -197,7 +197,7 @@ void gb_config_resolve(struct goblin_options *options)
     o->depth = o->depth != 0 ? o->depth : 4;
     if (o->write_block_bytes == 0) {
         uint64_t block = power_of_two_below(o->memory_bytes / 256);
-        o->write_block_bytes = (uint32_t)clamp(block, 64 * GB_KIB, GB_MIB);
+        o->write_block_bytes = (uint32_t)clamp(block, 64 * GB_KIB, 2 * GB_MIB);
         if (o->segment_bytes != 0) {
             o->write_block_bytes = (uint32_t)gb_min(o->write_block_bytes, o->segment_bytes / 4);
         }

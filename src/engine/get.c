@@ -252,6 +252,7 @@ static bool take_piece(struct gb_get *get)
         fill_promotion(get, piece, bytes);
     }
     gb_tail_release(get, piece, held);
+    get->tail_handed = true;
     return on;
 }
 
@@ -463,6 +464,7 @@ static struct gb_get *take_get(struct goblin_reader *reader, struct goblin_reque
     get->load = load;
     get->handed = false;
     get->first_planned = false;
+    get->tail_handed = false;
     get->extent_count = 1;
     get->plan_at = 0;
     get->accesses = 0;

@@ -8,8 +8,9 @@
 #include "engine/reclaim.h"
 #include "engine/recover.h"
 
-#define ROUND_NS 50000000L
-#define IDLE_NS  INT64_C(2000000000) /* write blocks unused for this long are given back */
+#define ROUND_NS       50000000L
+#define PREFAULT_BYTES (32u << 20)         /* of RAM, beyond the blocks in use */
+#define IDLE_NS        INT64_C(2000000000) /* write blocks unused for this long are given back */
 
 static int64_t now_ns(void)
 {
@@ -35,6 +36,7 @@ static void keep_memory(struct goblin *store)
     gb_residency_reclaim(store, gb_residency_look_ahead(store));
     gb_residency_release(store);
     gb_arena_trim(&store->arena);
+    gb_arena_prefault(&store->arena, PREFAULT_BYTES >> store->arena.block_shift);
 }
 
 static void settle_all(struct goblin *store)

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "base/assert.h"
+#include "engine/iomem.h"
 #include "engine/keeper.h"
 #include "engine/lane_internal.h"
 #include "engine/store.h"
@@ -42,7 +43,7 @@ int gb_lane_init(struct gb_lane *lane, struct goblin *store, unsigned number)
     (void)pthread_mutex_init(&lane->lock, NULL);
     (void)pthread_mutex_init(&lane->sync_lock, NULL);
     (void)pthread_cond_init(&lane->sync_done, NULL);
-    uint64_t share = store->options.memory_bytes / 32 / store->lane_count;
+    uint64_t share = store->options.memory_bytes / 24 / store->lane_count;
     lane->block_count =
         (unsigned)gb_max(2, gb_min(share / store->options.write_block_bytes, GB_LANE_BLOCKS_MAX));
     size_t summary_bytes = (size_t)summary_piece_bytes(lane) + GB_ENTRY_MAX;
@@ -63,7 +64,7 @@ void gb_lane_fini(struct gb_lane *lane)
         lane->queue->io->ops->queue_destroy(lane->queue);
     }
     for (unsigned i = 0; i < lane->block_count; i++) {
-        free(lane->blocks[i].data);
+        gb_iomem_unmap(lane->blocks[i].data, lane->store->options.write_block_bytes);
     }
     while (lane->sealing != NULL) {
         struct gb_sealing *next = lane->sealing->next;
@@ -93,11 +94,10 @@ static void start_block(struct gb_lane *lane, struct gb_write_block *block)
 
 static int make_block(struct gb_lane *lane, struct gb_write_block *block)
 {
-    void *data = NULL;
-    if (posix_memalign(&data, GB_BLOCK, lane->store->options.write_block_bytes) != 0) {
+    block->data = gb_iomem_map(lane->store->options.write_block_bytes);
+    if (block->data == NULL) {
         return -ENOMEM;
     }
-    block->data = data;
     atomic_fetch_add(&lane->store->budget.write, lane->store->options.write_block_bytes);
     gb_store_rebudget(lane->store);
     return 0;
@@ -111,7 +111,7 @@ void gb_lane_trim(struct gb_lane *lane, int64_t min_age_ns)
         struct gb_write_block *block = &lane->blocks[i];
         if (block->data != NULL && block->state == GB_WRITE_FREE &&
             now - block->since_ns >= min_age_ns) {
-            free(block->data);
+            gb_iomem_unmap(block->data, lane->store->options.write_block_bytes);
             block->data = NULL;
             atomic_fetch_sub(&lane->store->budget.write, lane->store->options.write_block_bytes);
         }

@@ -2,8 +2,8 @@
 #include "engine/pool.h"
 
 #include <stdbool.h>
-#include <sys/mman.h>
 
+#include "engine/iomem.h"
 #include "engine/store.h"
 
 void gb_pool_init(struct gb_pool *pool)
@@ -15,7 +15,7 @@ void gb_pool_init(struct gb_pool *pool)
 static void unmap(struct goblin *store, void *block)
 {
     uint32_t bytes = store->options.write_block_bytes;
-    (void)munmap(block, bytes);
+    gb_iomem_unmap(block, bytes);
     atomic_fetch_sub(&store->budget.write, bytes);
 }
 
@@ -34,8 +34,8 @@ void *gb_pool_take(struct goblin *store)
         !gb_store_take_memory(store, &store->budget.write, bytes, store->budget.total / 4)) {
         return block;
     }
-    block = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (block == MAP_FAILED) {
+    block = gb_iomem_map(bytes);
+    if (block == NULL) {
         atomic_fetch_sub(&store->budget.write, bytes);
         return NULL;
     }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "engine/iomem.h"
 #include "engine/reader_internal.h"
 
 #define DEFAULT_REQUESTS 64u
@@ -19,12 +20,12 @@ static int make_buffers(struct goblin_reader *reader)
     if (reader->buffers == NULL || reader->gets == NULL) {
         return -ENOMEM;
     }
+    reader->memory = gb_iomem_map(reader->memory_bytes);
+    if (reader->memory == NULL) {
+        return -ENOMEM;
+    }
     for (unsigned i = 0; i < reader->buffer_count; i++) {
-        void *data = NULL;
-        if (posix_memalign(&data, GB_BLOCK, reader->buffer_bytes) != 0) {
-            return -ENOMEM;
-        }
-        reader->buffers[i].data = data;
+        reader->buffers[i].data = reader->memory + i * (size_t)reader->buffer_bytes;
     }
     for (unsigned i = reader->get_count; i > 0; i--) {
         struct gb_get *get = &reader->gets[i - 1];
@@ -43,9 +44,7 @@ static void destroy(struct goblin_reader *reader)
     if (reader->queue != NULL) {
         reader->queue->io->ops->queue_destroy(reader->queue);
     }
-    for (unsigned i = 0; reader->buffers != NULL && i < reader->buffer_count; i++) {
-        free(reader->buffers[i].data);
-    }
+    gb_iomem_unmap(reader->memory, reader->memory_bytes);
     for (unsigned i = 0; reader->gets != NULL && i < reader->get_count; i++) {
         free(reader->gets[i].windows[0].data);
         free(reader->gets[i].windows[1].data);
@@ -73,8 +72,10 @@ int goblin_reader_create(struct goblin_reader **out, struct goblin *store,
     reader->get_count = (unsigned)gb_min(requests == 0 ? DEFAULT_REQUESTS : requests, REQUESTS_MAX);
     uint32_t largest = (uint32_t)gb_max(settings->chunk_bytes, settings->first_chunk_bytes);
     reader->buffer_bytes = largest + GB_UNIT + 2 * GB_BLOCK;
-    reader->budget_bytes = reader->buffer_count * (uint64_t)reader->buffer_bytes +
-                           reader->get_count * (uint64_t)sizeof(struct gb_get);
+    reader->memory_bytes =
+        gb_iomem_size(reader->buffer_count * (size_t)reader->buffer_bytes, store->budget.total);
+    reader->budget_bytes =
+        reader->memory_bytes + reader->get_count * (uint64_t)sizeof(struct gb_get);
     if (!gb_store_take_memory(store, &store->budget.read, reader->budget_bytes,
                               store->budget.total / 2)) {
         free(reader);

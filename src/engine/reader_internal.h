@@ -91,6 +91,7 @@ struct gb_get {
     unsigned piece_count;
     unsigned in_flight; /* device reads, windows included */
     bool first_planned;
+    bool tail_handed; /* the first piece has been handed over */
     struct gb_window windows[2];
 
     struct gb_promotion promotion;
@@ -108,6 +109,8 @@ struct goblin_reader {
     struct goblin_reader *next; /* in the store's list */
     struct goblin *store;
     struct gb_queue *queue;
+    unsigned char *memory; /* of all chunk buffers */
+    size_t memory_bytes;
     struct gb_chunk_buffer *buffers;
     unsigned buffer_count;
     unsigned buffers_free;

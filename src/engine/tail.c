@@ -5,6 +5,8 @@
 #include "base/assert.h"
 #include "engine/reader_internal.h"
 
+#define LONG_TAIL (512 * GB_KIB)
+
 /* One stretch of payload that lies in one piece on disk. */
 struct extent_view {
     uint32_t number;
@@ -248,11 +250,22 @@ static int plan_piece(struct gb_get *get, const struct extent_view *view, struct
     return 0;
 }
 
+/* A long tail's first chunk goes to the device alone: beside the others it would come much later, and
+ * the bytes that follow the head are the ones that somebody waits for. */
+static bool waits_for_first(const struct gb_get *get)
+{
+    return get->first_planned && get->piece_count > 0 && !get->tail_handed &&
+           get->end - get->plan_at > LONG_TAIL;
+}
+
 int gb_tail_plan(struct gb_get *get)
 {
     struct goblin_reader *reader = get->reader;
     while (get->plan_at < get->end && get->piece_count < reader->depth &&
            reader->buffers_free > 0) {
+        if (waits_for_first(get)) {
+            return 0;
+        }
         struct extent_view view;
         int rc = find_extent(get, get->plan_at, &view);
         if (rc < 0) {
