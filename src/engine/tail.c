@@ -250,8 +250,8 @@ static int plan_piece(struct gb_get *get, const struct extent_view *view, struct
     return 0;
 }
 
-/* A long tail's first chunk goes to the device alone: beside the others it would come much later, and
- * the bytes that follow the head are the ones that somebody waits for. */
+/* A long tail's first chunk goes to the device alone: beside the others it would come much later,
+ * and the bytes that follow the head are the ones that somebody waits for. */
 static bool waits_for_first(const struct gb_get *get)
 {
     return get->first_planned && get->piece_count > 0 && !get->tail_handed &&
