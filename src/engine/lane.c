@@ -98,8 +98,9 @@ static int make_block(struct gb_lane *lane, struct gb_write_block *block)
     if (block->data == NULL) {
         return -ENOMEM;
     }
-    atomic_fetch_add(&lane->store->budget.write, lane->store->options.write_block_bytes);
-    gb_store_rebudget(lane->store);
+    /* Never refused: gb_lane_init saw to it that so many blocks fit. */
+    (void)gb_store_take_memory(lane->store, &lane->store->budget.write,
+                               lane->store->options.write_block_bytes, UINT64_MAX);
     return 0;
 }
 
