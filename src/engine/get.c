@@ -20,15 +20,12 @@ static uint64_t hold_token(enum hold_kind kind, uint64_t value)
 
 /* ---- the end of a request ------------------------------------------------------------------ */
 
-static void let_segments_go(struct gb_get *get)
+/* Adds `delta` to the readers of every segment that the object lies in. */
+static void count_reader(const struct gb_get *get, uint32_t delta)
 {
-    if (!get->holds_segments) {
-        return;
-    }
-    get->holds_segments = false;
     struct gb_segments *segments = &get->reader->store->segments;
     if (gb_item_form(get->item) != GB_FORM_EXTENTS) {
-        atomic_fetch_sub(&gb_segment_at(segments, get->place)->readers, 1);
+        atomic_fetch_add(&gb_segment_at(segments, get->place)->readers, delta);
         return;
     }
     const unsigned char *list = get->item->key + gb_item_key_len(get->item) + GB_EXTENTS_HEADER;
@@ -36,24 +33,21 @@ static void let_segments_go(struct gb_get *get)
         struct gb_extent extent;
         int rc = gb_extent_decode(&extent, list + (size_t)i * GB_EXTENT_SIZE);
         GB_ASSERT(rc == 0);
-        atomic_fetch_sub(&gb_segment_at(segments, extent.place)->readers, 1);
+        atomic_fetch_add(&gb_segment_at(segments, extent.place)->readers, delta);
     }
 }
 
 static void hold_segments(struct gb_get *get)
 {
-    struct gb_segments *segments = &get->reader->store->segments;
     get->holds_segments = true;
-    if (gb_item_form(get->item) != GB_FORM_EXTENTS) {
-        atomic_fetch_add(&gb_segment_at(segments, get->place)->readers, 1);
-        return;
-    }
-    const unsigned char *list = get->item->key + gb_item_key_len(get->item) + GB_EXTENTS_HEADER;
-    for (uint32_t i = 0; i < get->extent_count; i++) {
-        struct gb_extent extent;
-        int rc = gb_extent_decode(&extent, list + (size_t)i * GB_EXTENT_SIZE);
-        GB_ASSERT(rc == 0);
-        atomic_fetch_add(&gb_segment_at(segments, extent.place)->readers, 1);
+    count_reader(get, 1);
+}
+
+static void let_segments_go(struct gb_get *get)
+{
+    if (get->holds_segments) {
+        get->holds_segments = false;
+        count_reader(get, UINT32_MAX); /* one fewer */
     }
 }
 

@@ -273,12 +273,11 @@ static int lay_table(struct gb_lane *lane, const struct gb_append *append)
     return rc;
 }
 
-/* Header room and payload and table; on success the record ends at append->layout.end. */
-static int lay_record(struct gb_lane *lane, struct gb_append *append)
+/* A current block with room for a header and key: they lie in one, so that they can be stamped in
+ * place. */
+static int ready_block(struct gb_lane *lane, uint32_t head_len)
 {
-    uint32_t head_len = GB_RECORD_HEADER + append->record.key_len;
     int rc = 0;
-    /* Header and key lie in one block, so that they can be stamped in place. */
     if (lane->current != NULL &&
         lane->current->fill + head_len > lane->store->options.write_block_bytes) {
         rc = gb_lane_submit(lane, lane->current);
@@ -286,6 +285,14 @@ static int lay_record(struct gb_lane *lane, struct gb_append *append)
     if (rc == 0 && lane->current == NULL) {
         rc = next_block(lane);
     }
+    return rc;
+}
+
+/* Header room and payload and table; on success the record ends at append->layout.end. */
+static int lay_record(struct gb_lane *lane, struct gb_append *append)
+{
+    uint32_t head_len = GB_RECORD_HEADER + append->record.key_len;
+    int rc = ready_block(lane, head_len);
     if (rc < 0) {
         return rc;
     }
@@ -560,13 +567,7 @@ int gb_lane_reserve(struct gb_lane *lane, struct goblin_slice key, uint64_t stre
     extent.record.size = gb_max(least, gb_min(want, most));
     GB_ASSERT(extent.record.size > GB_PACKED_MAX);
     uint32_t head_len = GB_RECORD_HEADER + (uint32_t)key.len;
-    if (lane->current != NULL &&
-        lane->current->fill + head_len > lane->store->options.write_block_bytes) {
-        rc = gb_lane_submit(lane, lane->current);
-    }
-    if (rc == 0 && lane->current == NULL) {
-        rc = next_block(lane);
-    }
+    rc = ready_block(lane, head_len);
     if (rc < 0) {
         return rc;
     }
