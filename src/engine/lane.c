@@ -583,6 +583,7 @@ int gb_lane_reserve(struct gb_lane *lane, struct goblin_slice key, uint64_t stre
                         gb_units(extent.record.size) * GB_SUM_SIZE,
                     GB_BLOCK);
     stamp(lane, &extent, gb_store_next_sequence(lane->store));
+    GB_ASSERT(lane->current == extent.first && extent.first != NULL);
     rc = gb_lane_submit(lane, lane->current);
     *room = (struct gb_room){
         .segment = lane->segment,
