@@ -30,6 +30,43 @@ const struct gb_engine_ops *gb_engine_find(const char *name, size_t len)
     return NULL;
 }
 
+static int list_add(const struct gb_engine_ops **engines, size_t *count, const char *name,
+                    size_t len, struct goblin_error *error)
+{
+    const struct gb_engine_ops *ops = gb_engine_find(name, len);
+    if (!ops) {
+        char known[256] = "";
+        for (size_t i = 0; gb_engine_table[i]; i++) {
+            strncat(known, i ? ", " : "", sizeof(known) - strlen(known) - 1);
+            strncat(known, gb_engine_table[i]->name, sizeof(known) - strlen(known) - 1);
+        }
+        gb_explain_set(error, "\"%.*s\" is no engine: give some of %s", (int)len, name, known);
+        return -EINVAL;
+    }
+    for (size_t i = 0; i < *count; i++) {
+        if (engines[i] == ops) {
+            return 0;
+        }
+    }
+    engines[(*count)++] = ops; /* the table is shorter than the list */
+    return 0;
+}
+
+int gb_engine_list(const struct gb_engine_ops **engines, size_t *count, const char *names,
+                   struct goblin_error *error)
+{
+    int rc = 0;
+    while (rc == 0) {
+        size_t len = strcspn(names, ",");
+        rc = list_add(engines, count, names, len, error);
+        if (names[len] == '\0') {
+            break;
+        }
+        names += len + 1;
+    }
+    return rc;
+}
+
 /* ---- null: makes every value as it is put, keeps the sizes alone, answers at once ---------- */
 
 static int null_open(void **engine, const struct gb_engine_config *config,

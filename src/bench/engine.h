@@ -23,6 +23,8 @@ struct gb_engine_config {
     uint64_t objects;
     uint64_t bytes;             /* of all values */
     double scale;               /* of the study's memtables */
+    uint64_t disk_bytes;        /* that the store may take; 0: as much as its values need */
+    bool keeps_all;             /* nothing live is dropped when the disk is full */
     unsigned workers;           /* threads that will put */
     uint64_t floor_bytes;       /* head that adaptive residency keeps; 0: libgoblin's own */
     uint64_t first_chunk_bytes; /* of a tail; 0: libgoblin's own */
@@ -33,6 +35,7 @@ struct gb_engine_config {
 enum gb_engine_phase {
     GB_ENGINE_POPULATE, /* into an empty directory, with puts */
     GB_ENGINE_REPLAY,   /* of what was populated, with gets */
+    GB_ENGINE_CHURN,    /* of what was populated, with gets and, from another thread, puts */
 };
 
 /* `number` counts the objects of the corpus from 0; the engines that only measure the harness or
@@ -78,6 +81,10 @@ struct gb_engine_stats {
     uint64_t promotions;
     uint64_t arena_moved_bytes;
     uint64_t memory_used_bytes; /* by the engine's own count; 0: it has none */
+    /* What the engine itself says, even where `known` is false; 0: it does not. */
+    uint64_t counted_write_bytes; /* to the device, since open */
+    uint64_t live_bytes;          /* on the device, of what a get would find */
+    uint64_t disk_used_bytes;     /* of the disk, dead data included */
 };
 
 struct gb_engine_ops {
@@ -114,8 +121,15 @@ struct gb_engine_ops {
 /* All engines, ended by NULL; the order is that of the reports. */
 extern const struct gb_engine_ops *const gb_engine_table[];
 
+enum { GB_ENGINES_MAX = 16 }; /* more than the table has */
+
 /* NULL if there is none of that name. */
 const struct gb_engine_ops *gb_engine_find(const char *name, size_t len);
+
+/* Adds engines named "a,b,..." to a list of room for GB_ENGINES_MAX, each once. Errors: -EINVAL
+ * with the names that there are. */
+int gb_engine_list(const struct gb_engine_ops **engines, size_t *count, const char *names,
+                   struct goblin_error *error);
 
 /* What a bench like the study gives to heads and chunks, for every engine that has them. */
 enum {

@@ -73,7 +73,10 @@ static int goblin_engine_open(void **engine, const struct gb_engine_config *conf
     options.dirs = dirs;
     options.dir_count = 1;
     options.create = phase == GB_ENGINE_POPULATE;
-    options.size_bytes = options.create ? goblin_disk_bytes(config) : 0;
+    if (options.create) {
+        options.size_bytes = config->disk_bytes ? config->disk_bytes : goblin_disk_bytes(config);
+    }
+    options.mode = config->keeps_all ? GOBLIN_MODE_STORE : GOBLIN_MODE_CACHE;
     options.lanes = options.create ? config->workers : 0;
     options.memory_bytes = config->memory_bytes;
     options.residency = residency;
@@ -83,7 +86,7 @@ static int goblin_engine_open(void **engine, const struct gb_engine_config *conf
     }
     options.log = goblin_log;
     int rc = goblin_open(&goblin->store, &options, error);
-    if (rc >= 0 && phase == GB_ENGINE_REPLAY) {
+    if (rc >= 0 && phase != GB_ENGINE_POPULATE) {
         rc = goblin_reader_create(&goblin->reader, goblin->store, NULL);
     }
     if (rc < 0) {
@@ -144,7 +147,7 @@ static int goblin_engine_put(void *engine, unsigned worker, const struct gb_engi
                                      (size_t)value->size};
         rc = bytes.data ? goblin_put(goblin->store, name, bytes, NULL, NULL) : -ENOMEM;
     }
-    if (rc < 0) {
+    if (rc < 0 && rc != -ENOSPC) { /* what a full store means is the caller's to say */
         fprintf(stderr, "goblin: put: %s\n", goblin_strerror(rc));
     }
     return rc < 0 ? rc : 0;
@@ -218,6 +221,9 @@ static void goblin_engine_stats(void *engine, struct gb_engine_stats *stats)
         .promotions = own.promotions,
         .arena_moved_bytes = own.arena_moved_bytes,
         .memory_used_bytes = own.memory_used_bytes,
+        .counted_write_bytes = own.device_write_bytes,
+        .live_bytes = own.live_bytes,
+        .disk_used_bytes = own.disk_used_bytes,
     };
 }
 

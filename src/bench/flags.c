@@ -134,6 +134,15 @@ int gb_flags_parse(const struct gb_flag *flags, void *target, int argc, char **a
     return 0;
 }
 
+void gb_flags_command(char *text, size_t text_len, int argc, char *const *argv)
+{
+    snprintf(text, text_len, "goblin-bench");
+    for (int i = 0; i < argc; i++) {
+        size_t used = strlen(text);
+        snprintf(text + used, text_len - used, " %s", argv[i]);
+    }
+}
+
 void gb_flags_help(const struct gb_flag *flags, FILE *out)
 {
     for (; flags->name; flags++) {

@@ -37,6 +37,9 @@ struct gb_flag {
 int gb_flags_parse(const struct gb_flag *flags, void *target, int argc, char **argv,
                    struct goblin_error *error);
 
+/* The line that was typed, for reports: "goblin-bench" and argv[0...]; cut off at text_len. */
+void gb_flags_command(char *text, size_t text_len, int argc, char *const *argv);
+
 void gb_flags_help(const struct gb_flag *flags, FILE *out);
 
 #endif

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 enum { FILE_TEXT = 8192 };
@@ -84,4 +86,28 @@ int gb_procfs_available(uint64_t *bytes)
         *bytes = field(text, "MemAvailable:") * 1024;
     }
     return rc;
+}
+
+int gb_procfs_device(const char *path, uint64_t *write_bytes)
+{
+    enum { SECTOR_BYTES = 512, FIELDS_BEFORE = 6 };
+    char name[64];
+    char text[FILE_TEXT];
+    struct stat status;
+    if (stat(path, &status) < 0) {
+        return -errno;
+    }
+    snprintf(name, sizeof(name), "/sys/dev/block/%u:%u/stat", major(status.st_dev),
+             minor(status.st_dev));
+    int rc = read_text(name, text);
+    if (rc < 0) {
+        return rc == -ENOENT ? -ENODEV : rc;
+    }
+    /* Reads, merged, sectors, ms; writes, merged, sectors. */
+    char *at = text;
+    for (int i = 0; i < FIELDS_BEFORE; i++) {
+        (void)strtoull(at, &at, 10);
+    }
+    *write_bytes = strtoull(at, NULL, 10) * SECTOR_BYTES;
+    return 0;
 }

@@ -25,4 +25,8 @@ int gb_procfs_reset_peak(void);
 /* What a new program can use without swapping. */
 int gb_procfs_available(uint64_t *bytes);
 
+/* What everybody has written to the block device below `path` since it appeared, by
+ * the device's stat file in /sys. Errors: -ENODEV: it lies on no block device. */
+int gb_procfs_device(const char *path, uint64_t *write_bytes);
+
 #endif

@@ -141,7 +141,7 @@ static void read_cpu_model(char *model, size_t model_bytes)
     }
 }
 
-static void write_machine(struct gb_json *json, const char *directory)
+void gb_report_machine(struct gb_json *json, const char *directory)
 {
     char model[256];
     struct utsname system = {0};
@@ -182,7 +182,7 @@ static void write_run(struct gb_json *json, const struct gb_report *report)
     gb_json_end(json);
 }
 
-static void write_versions(struct gb_json *json, const char *const *versions)
+void gb_report_versions(struct gb_json *json, const char *const *versions)
 {
     gb_json_object(json, "versions");
     gb_json_string(json, "compiler", __VERSION__);
@@ -247,9 +247,9 @@ int gb_report_write_metadata(const struct gb_report *report, const char *const *
     struct gb_json json;
     gb_json_init(&json, file);
     gb_json_object(&json, NULL);
-    write_machine(&json, report->directory);
+    gb_report_machine(&json, report->directory);
     write_run(&json, report);
-    write_versions(&json, versions);
+    gb_report_versions(&json, versions);
     write_extras(&json, report);
     gb_json_end(&json);
     (void)gb_json_finish(&json);

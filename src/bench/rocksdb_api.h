@@ -3,7 +3,7 @@
  *
  * Nothing is linked and no RocksDB header is included: its handles are opaque pointers here, so
  * the bench builds without RocksDB and --rocksdb-lib can name any build of it. The list holds the
- * symbols of <rocksdb/c.h> that the study needs, all of them there since RocksDB 7.8.
+ * symbols of <rocksdb/c.h> that the bench needs, all of them there since RocksDB 7.8.
  */
 #ifndef GB_BENCH_ROCKSDB_API_H
 #define GB_BENCH_ROCKSDB_API_H
@@ -47,6 +47,13 @@
     X(void, options_set_min_blob_size, void *options, uint64_t bytes)                              \
     X(void, options_set_blob_compression_type, void *options, int value)                           \
     X(void, options_set_blob_cache, void *options, void *cache)                                    \
+    X(void, options_set_blob_file_size, void *options, uint64_t bytes)                             \
+    X(void, options_set_enable_blob_gc, void *options, unsigned char value)                        \
+    X(void, options_set_blob_gc_age_cutoff, void *options, double share)                           \
+    X(void, options_set_blob_gc_force_threshold, void *options, double share)                      \
+    X(void, options_set_level_compaction_dynamic_level_bytes, void *options, unsigned char value)  \
+    X(void, options_enable_statistics, void *options)                                              \
+    X(char *, options_statistics_get_string, void *options)                                        \
     X(void *, writeoptions_create, void)                                                           \
     X(void, writeoptions_destroy, void *options)                                                   \
     X(void, writeoptions_disable_WAL, void *options, int disable)                                  \

@@ -53,6 +53,30 @@ int gb_scratch_remove(const char *path)
     return 0;
 }
 
+/* nftw has no argument for its callback. */
+static _Thread_local uint64_t usage_bytes;
+
+static int usage_one(const char *path, const struct stat *status, int type, struct FTW *position)
+{
+    enum { BLOCK_BYTES = 512 };
+    (void)path;
+    (void)position;
+    if (type == FTW_F || type == FTW_D) {
+        usage_bytes += (uint64_t)status->st_blocks * BLOCK_BYTES;
+    }
+    return 0;
+}
+
+int gb_scratch_usage(const char *path, uint64_t *bytes)
+{
+    usage_bytes = 0;
+    if (nftw(path, usage_one, OPEN_DIRECTORIES, FTW_PHYS | FTW_MOUNT) != 0) {
+        return -errno;
+    }
+    *bytes = usage_bytes;
+    return 0;
+}
+
 int gb_scratch_free(const char *path, uint64_t *bytes)
 {
     struct statvfs status;
@@ -74,12 +98,12 @@ int gb_scratch_check(const char *path, uint64_t needed, struct goblin_error *err
     if (available < needed) {
         char need[GB_UNITS_TEXT];
         char have[GB_UNITS_TEXT];
-        gb_explain_set(
-            error,
-            "--dir %s has %s free and this run may need %s: give a smaller --scale, fewer "
-            "--engines, or a --dir with more room",
-            path, gb_units_format_size(have, sizeof(have), available),
-            gb_units_format_size(need, sizeof(need), needed));
+        gb_explain_set(error,
+                       "--dir %s has %s free and this run may need %s: give less data (--scale, "
+                       "--size), fewer "
+                       "--engines, or a --dir with more room",
+                       path, gb_units_format_size(have, sizeof(have), available),
+                       gb_units_format_size(need, sizeof(need), needed));
         return -ENOSPC;
     }
     return 0;

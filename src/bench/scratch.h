@@ -22,4 +22,8 @@ int gb_scratch_free(const char *path, uint64_t *bytes);
 /* Fails with -ENOSPC, and says how to need less, when fewer than `needed` bytes are free. */
 int gb_scratch_check(const char *path, uint64_t needed, struct goblin_error *error);
 
+/* Bytes of disk that the files below `path` take, as du counts them. Files that vanish meanwhile
+ * are left out. */
+int gb_scratch_usage(const char *path, uint64_t *bytes);
+
 #endif

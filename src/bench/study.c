@@ -4,12 +4,12 @@
 #include "base/units.h"
 #include "bench/cgroup.h"
 #include "bench/explain.h"
+#include "bench/interrupt.h"
 #include "bench/procfs.h"
 #include "bench/progress.h"
 #include "bench/scratch.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,15 +25,6 @@ static const uint64_t cap_memory_bytes = UINT64_C(8) << 30;
 static const uint64_t cap_read_iops = 33542;
 static const uint64_t cap_write_iops = 16771;
 static const uint64_t worker_overhead_bytes = UINT64_C(256) << 20;
-
-/* Set by the handler alone, read by the loop that waits for replies. */
-static volatile sig_atomic_t interrupted;
-
-static void on_signal(int number)
-{
-    (void)number;
-    interrupted = 1;
-}
 
 static uint64_t size_of_object(void *arg, uint64_t number)
 {
@@ -194,7 +185,7 @@ static int study_wait(struct gb_study *study, size_t i, struct gb_progress *prog
     struct gb_study_tally *tally = &study->tallies[i];
     int rc = 0;
     while (rc == 0) {
-        if (interrupted) {
+        if (gb_interrupt_seen()) {
             gb_explain_set(error, "interrupted");
             return -EINTR;
         }
@@ -437,14 +428,6 @@ static int study_enter_cap(const struct gb_study *study, struct gb_cgroup *group
     return rc < 0 ? rc : gb_cgroup_enter(group, NULL, &limits, error);
 }
 
-static void study_catch_signals(void)
-{
-    struct sigaction action = {.sa_handler = on_signal};
-    sigemptyset(&action.sa_mask);
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
-}
-
 static int study_init(struct gb_study *study)
 {
     study->tallies = calloc(study->options.engine_count, sizeof(*study->tallies));
@@ -487,7 +470,7 @@ int gb_cmd_study(int argc, char **argv)
         status = rc < 0 ? 2 : 0;
         goto report_fault;
     }
-    study_catch_signals();
+    gb_interrupt_catch();
     rc = study_init(study);
     rc = rc < 0 ? rc : study_enter_cap(study, group, &error);
     rc = rc < 0 ? rc : study_run(study, &error);

@@ -24,7 +24,6 @@
 #include "bench/worker.h"
 
 enum {
-    GB_STUDY_ENGINES_MAX = 16,
     GB_STUDY_SLICES_MAX = 10000,
     GB_STUDY_WORKERS_MAX = 16,
     GB_STUDY_CURVE_POINTS = 11, /* 4 KiB to 4 MiB, doubling */
@@ -32,7 +31,7 @@ enum {
 
 struct gb_study_options {
     struct gb_corpus_options corpus;
-    const struct gb_engine_ops *engines[GB_STUDY_ENGINES_MAX];
+    const struct gb_engine_ops *engines[GB_ENGINES_MAX];
     size_t engine_count;
     const char *dir;
     const char *out;
@@ -114,7 +113,7 @@ struct gb_study {
     struct gb_content content;
     uint64_t memory_bytes;
     struct gb_worker_shared *shared;
-    struct gb_worker workers[GB_STUDY_ENGINES_MAX];
+    struct gb_worker workers[GB_ENGINES_MAX];
     struct gb_study_tally *tallies; /* [engine_count] */
     struct gb_fio fio;
     struct gb_cost_point curve[GB_STUDY_CURVE_POINTS];

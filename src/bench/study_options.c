@@ -59,42 +59,11 @@ static int take_shifts(void *target, const char *text, struct goblin_error *erro
     return 0;
 }
 
-static int add_engine(struct gb_study_options *options, const char *name, size_t len,
-                      struct goblin_error *error)
-{
-    const struct gb_engine_ops *ops = gb_engine_find(name, len);
-    if (!ops) {
-        char known[256] = "";
-        for (size_t i = 0; gb_engine_table[i]; i++) {
-            strncat(known, i ? ", " : "", sizeof(known) - strlen(known) - 1);
-            strncat(known, gb_engine_table[i]->name, sizeof(known) - strlen(known) - 1);
-        }
-        gb_explain_set(error, "\"%.*s\" is no engine: give some of %s", (int)len, name, known);
-        return -EINVAL;
-    }
-    for (size_t i = 0; i < options->engine_count; i++) {
-        if (options->engines[i] == ops) {
-            return 0;
-        }
-    }
-    options->engines[options->engine_count++] = ops; /* the table is shorter than the array */
-    return 0;
-}
-
 static int take_engines(void *target, const char *text, struct goblin_error *error)
 {
     struct gb_study_options *options = target;
     options->engine_count = 0;
-    int rc = 0;
-    while (rc == 0) {
-        size_t len = strcspn(text, ",");
-        rc = add_engine(options, text, len, error);
-        if (text[len] == '\0') {
-            break;
-        }
-        text += len + 1;
-    }
-    return rc;
+    return gb_engine_list(options->engines, &options->engine_count, text, error);
 }
 
 static int take_cap(void *target, const char *text, struct goblin_error *error)
@@ -299,7 +268,8 @@ static int study_add_controls(struct gb_study_options *options, struct goblin_er
     }
     int rc = take_engines(options, "null,control", error);
     for (size_t i = 0; i < given.engine_count && rc == 0; i++) {
-        rc = add_engine(options, given.engines[i]->name, strlen(given.engines[i]->name), error);
+        rc =
+            gb_engine_list(options->engines, &options->engine_count, given.engines[i]->name, error);
     }
     return rc;
 }
@@ -314,11 +284,7 @@ int gb_study_options_parse(struct gb_study_options *options, int argc, char **ar
     options->workers = 4;
     options->verify_every = 16;
     options->link_rate_bps = 937000000;
-    snprintf(options->command, sizeof(options->command), "goblin-bench");
-    for (int i = 0; i < argc; i++) {
-        size_t used = strlen(options->command);
-        snprintf(options->command + used, sizeof(options->command) - used, " %s", argv[i]);
-    }
+    gb_flags_command(options->command, sizeof(options->command), argc, argv);
     int rc = take_engines(options, engines_default, error);
     if (rc == 0) {
         rc = gb_flags_parse(study_flags, options, argc, argv, error);

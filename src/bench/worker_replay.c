@@ -9,51 +9,19 @@
  */
 #include "bench/explain.h"
 #include "bench/progress.h"
+#include "bench/samples.h"
 #include "bench/worker.h"
 
 #include <errno.h>
 #include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
-
-enum {
-    SAMPLE_BYTES = 64,
-    SAMPLES_MAX = 1024, /* chunks of one request that are looked at */
-};
-
-struct sample {
-    uint64_t offset; /* of the chunk in the value */
-    size_t len;      /* of the chunk; 0: nothing to compare */
-    unsigned char first[SAMPLE_BYTES];
-    unsigned char last[SAMPLE_BYTES];
-};
 
 struct request {
     uint64_t started_ns;
-    uint64_t bytes;
     struct gb_chunk *chunks;
     uint32_t chunk_count;
     uint32_t chunk_capacity;
-    uint32_t sample_count;
-    struct sample *samples;
+    struct gb_samples samples;
 };
-
-static size_t sample_len(size_t chunk_len)
-{
-    return chunk_len < SAMPLE_BYTES ? chunk_len : SAMPLE_BYTES;
-}
-
-static void request_sample(struct request *request, const unsigned char *data, size_t len)
-{
-    if (!data || len == 0 || request->sample_count == SAMPLES_MAX) {
-        return;
-    }
-    struct sample *sample = &request->samples[request->sample_count++];
-    sample->offset = request->bytes;
-    sample->len = len;
-    memcpy(sample->first, data, sample_len(len));
-    memcpy(sample->last, data + len - sample_len(len), sample_len(len));
-}
 
 static void request_on_chunk(void *arg, const void *data, size_t len)
 {
@@ -68,30 +36,29 @@ static void request_on_chunk(void *arg, const void *data, size_t len)
         merged->bytes += len;
         merged->ready_ns = ready_ns;
     }
-    request_sample(request, data, len);
-    request->bytes += len;
+    gb_samples_add(&request->samples, data, len);
+}
+
+struct object_window {
+    struct gb_content_window *window;
+    uint64_t object;
+};
+
+static bool object_same(void *arg, uint64_t offset, const void *data, size_t len)
+{
+    const struct object_window *at = arg;
+    return gb_content_window_verify(at->window, at->object, offset, data, len);
 }
 
 static bool request_is_bad(const struct request *request, struct gb_content_window *window,
                            uint64_t object, struct gb_worker_reply *reply)
 {
-    if (request->bytes != window->content->corpus->sizes[object]) {
+    struct object_window at = {window, object};
+    if (request->samples.bytes != window->content->corpus->sizes[object]) {
         return true;
     }
-    if (!window->content->generated) {
-        return false;
-    }
-    for (uint32_t i = 0; i < request->sample_count; i++) {
-        const struct sample *sample = &request->samples[i];
-        size_t len = sample_len(sample->len);
-        if (!gb_content_window_verify(window, object, sample->offset, sample->first, len) ||
-            !gb_content_window_verify(window, object, sample->offset + sample->len - len,
-                                      sample->last, len)) {
-            return true;
-        }
-        reply->verified_bytes += 2 * len;
-    }
-    return false;
+    return window->content->generated &&
+           !gb_samples_match(&request->samples, object_same, &at, &reply->verified_bytes);
 }
 
 /* ---- one whole value compared -------------------------------------------------------------- */
@@ -157,9 +124,8 @@ static int replay_one(struct gb_worker_state *state, uint64_t object, struct req
     struct gb_engine_key key = {text, gb_corpus_key(state->worker->content->corpus, object, text),
                                 object};
     const struct gb_engine_get get = {.key = &key, .chunk = request_on_chunk, .arg = request};
-    request->bytes = 0;
     request->chunk_count = 0;
-    request->sample_count = 0;
+    gb_samples_clear(&request->samples);
     request->started_ns = gb_progress_now_ns();
     int answer = state->worker->ops->get(state->engine, &get);
     if (answer < 0) {
@@ -170,7 +136,7 @@ static int replay_one(struct gb_worker_state *state, uint64_t object, struct req
     *record = (struct gb_worker_record){
         .first_ns = count ? request->chunks[0].ready_ns : missed_ns,
         .last_ns = count ? request->chunks[count - 1].ready_ns : missed_ns,
-        .bytes = request->bytes,
+        .bytes = request->samples.bytes,
         .chunk_count = count,
         .answer = (uint8_t)answer,
     };
@@ -221,17 +187,17 @@ int gb_worker_replay(struct gb_worker_state *state, const struct gb_worker_order
     if (order->count > state->worker->shared->record_capacity) {
         return -E2BIG;
     }
-    request.samples = malloc(SAMPLES_MAX * sizeof(*request.samples));
-    if (!request.samples) {
-        return -ENOMEM;
+    int rc = gb_samples_init(&request.samples);
+    if (rc < 0) {
+        return rc;
     }
     gb_worker_device(state, &gained);
-    int rc = replay_requests(state, order, &request, reply);
+    rc = replay_requests(state, order, &request, reply);
     gb_worker_gained(state, &gained);
     gained.device_reads -= reply->device.device_reads;
     gained.device_read_bytes -= reply->device.device_read_bytes;
     reply->device = gained;
-    free(request.samples);
+    gb_samples_fini(&request.samples);
     return rc;
 }
 

@@ -80,6 +80,21 @@ static void engine_find__knows_whole_names_only(void **state)
     assert_null(gb_engine_find("", 0));
 }
 
+static void engine_list__takes_each_engine_once_and_names_them_all(void **state)
+{
+    (void)state;
+    const struct gb_engine_ops *engines[GB_ENGINES_MAX];
+    size_t count = 0;
+    struct goblin_error error = {{0}};
+    assert_int_equal(gb_engine_list(engines, &count, "rocksdb,goblin,rocksdb", &error), 0);
+    assert_int_equal(gb_engine_list(engines, &count, "null", &error), 0);
+    assert_int_equal(count, 3);
+    assert_ptr_equal(engines[0], &gb_engine_rocksdb);
+    assert_ptr_equal(engines[2], &gb_engine_null);
+    assert_int_equal(gb_engine_list(engines, &count, "goblin,", &error), -EINVAL);
+    assert_non_null(strstr(error.text, "rocksdb-blob-cached"));
+}
+
 static void engine_null__answers_with_sizes_alone(void **state)
 {
     (void)state;
@@ -154,6 +169,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(engine_find__knows_whole_names_only),
+        cmocka_unit_test(engine_list__takes_each_engine_once_and_names_them_all),
         cmocka_unit_test(engine_null__answers_with_sizes_alone),
         cmocka_unit_test(engine_control__delivers_a_head_and_the_chunks_of_a_tail_in_order),
         cmocka_unit_test(engine_rocksdb__explains_a_missing_library),

@@ -125,6 +125,17 @@ static void flags_parse__asks_for_help(void **state)
     assert_int_equal(parse(&target, &error, "--help", NULL), 1);
 }
 
+static void flags_command__repeats_what_was_typed_as_far_as_it_fits(void **state)
+{
+    (void)state;
+    char *argv[] = {(char[]){"study"}, (char[]){"--dir"}, (char[]){"x"}};
+    char text[40];
+    gb_flags_command(text, sizeof(text), 3, argv);
+    assert_string_equal(text, "goblin-bench study --dir x");
+    gb_flags_command(text, 20, 3, argv);
+    assert_string_equal(text, "goblin-bench study ");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -132,6 +143,7 @@ int main(void)
         cmocka_unit_test(flags_parse__names_flag_and_limit_when_a_number_is_outside),
         cmocka_unit_test(flags_parse__refuses_what_it_cannot_read),
         cmocka_unit_test(flags_parse__asks_for_help),
+        cmocka_unit_test(flags_command__repeats_what_was_typed_as_far_as_it_fits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
