@@ -1,6 +1,9 @@
 /*
  * What a store has done and what it holds. Counters only grow from open; gauges are as of now.
  * Both come from one list each, so that a program can print them all without knowing them.
+ *
+ * Every object that was there at open or put since is either there now or counted once by why it
+ * left: objects at open + puts = objects + the sum of left_*.
  */
 #ifndef GOBLIN_STATS_H
 #define GOBLIN_STATS_H
@@ -21,13 +24,14 @@ extern "C" {
     X(get_resident_bytes, "value bytes handed over from RAM")                                      \
     X(puts, "values stored")                                                                       \
     X(put_bytes, "value and metadata bytes stored")                                                \
+    X(put_key_bytes, "bytes of the keys they were stored under")                                   \
     X(puts_refused, "puts whose condition did not hold")                                           \
     X(deletes, "objects deleted")                                                                  \
     X(touches, "expiries changed")                                                                 \
-    X(device_reads, "reads sent to the device")                                                    \
+    X(device_reads, "reads sent to the device, those of opening among them")                       \
     X(device_read_bytes, "bytes read from the device")                                             \
-    X(device_writes, "writes sent to the device")                                                  \
-    X(device_write_bytes, "bytes written to the device")                                           \
+    X(device_writes, "writes sent to the device, the store's own among them")                      \
+    X(device_write_bytes, "bytes written to the device: records, their lists, checkpoints, all")   \
     X(device_syncs, "fdatasync calls")                                                             \
     X(read_errors, "device reads that failed")                                                     \
     X(write_errors, "device writes that failed")                                                   \
@@ -39,6 +43,7 @@ extern "C" {
     X(reinserted_bytes, "bytes copied forward by reclaiming disk")                                 \
     X(left_overwritten, "objects replaced by a newer value")                                       \
     X(left_deleted, "objects deleted by request")                                                  \
+    X(left_cleared, "objects that went when the store was cleared")                                \
     X(left_expired, "objects dropped after their expiry")                                          \
     X(left_disk, "objects evicted for lack of disk")                                               \
     X(left_ram, "objects evicted for lack of RAM")                                                 \
@@ -50,7 +55,11 @@ extern "C" {
     X(objects, "objects in the index, expired ones until they are swept")                          \
     X(live_bytes, "disk bytes of live records")                                                    \
     X(disk_bytes, "disk bytes the store may use")                                                  \
-    X(disk_used_bytes, "disk bytes in segments that are not free")                                 \
+    X(live_user_bytes, "of these what users gave: keys, metadata and values")                      \
+    X(disk_used_bytes, "disk bytes in segments that are not free, checkpoint, identity and heads") \
+    X(disk_file_bytes, "the same with segments that are free and have a file")                     \
+    X(write_amplification_permille, "device_write_bytes by 1000 (put_bytes + put_key_bytes)")      \
+    X(space_amplification_permille, "disk_used_bytes by 1000 live_user_bytes")                     \
     X(segments, "segments in all")                                                                 \
     X(segments_free, "segments free")                                                              \
     X(memory_budget_bytes, "what `memory_bytes` promised")                                         \

@@ -126,6 +126,24 @@ static void print_stats_json(const struct goblin_stats *stats)
     (void)gb_json_finish(&json); /* a write error stays with stdout, which is checked at the end */
 }
 
+static bool ends_in(const char *name, const char *end)
+{
+    size_t len = strlen(name);
+    return len > strlen(end) && strcmp(name + len - strlen(end), end) == 0;
+}
+
+static void format_value(char *text, const char *name, uint64_t value)
+{
+    if (ends_in(name, "_bytes")) {
+        (void)gb_units_format_size(text, GB_UNITS_TEXT, value);
+    } else if (ends_in(name, "_permille")) {
+        (void)snprintf(text, GB_UNITS_TEXT, "%llu.%03llu", (unsigned long long)value / 1000,
+                       (unsigned long long)value % 1000);
+    } else {
+        (void)gb_units_format_count(text, GB_UNITS_TEXT, value);
+    }
+}
+
 /* Counters start at 0 with every open, so that here only those that moved mean anything. */
 static void print_stats_text(const struct goblin_stats *stats)
 {
@@ -137,11 +155,8 @@ static void print_stats_text(const struct goblin_stats *stats)
             continue;
         }
         char text[GB_UNITS_TEXT];
-        size_t len = strlen(fields[i].name);
-        bool is_size = len > 6 && strcmp(fields[i].name + len - 6, "_bytes") == 0;
-        (void)(is_size ? gb_units_format_size(text, sizeof(text), value)
-                       : gb_units_format_count(text, sizeof(text), value));
-        (void)printf("%-22s %12s  %s\n", fields[i].name, text, fields[i].help);
+        format_value(text, fields[i].name, value);
+        (void)printf("%-28s %12s  %s\n", fields[i].name, text, fields[i].help);
     }
 }
 

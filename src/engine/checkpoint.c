@@ -43,8 +43,7 @@ static int put_bytes(struct output *output, const void *bytes, size_t len)
         return (int)n;
     }
     output->offset += len;
-    gb_tally_add_shared(&output->store->tally, GB_COUNT_device_writes, 1);
-    gb_tally_add_shared(&output->store->tally, GB_COUNT_device_write_bytes, len);
+    gb_store_count_write(output->store, len);
     return 0;
 }
 
@@ -224,6 +223,7 @@ static int write_locked(struct goblin *store, bool clean)
         rc = ops->sync_dir(store->io, store->drives[0].dir);
     }
     if (rc >= 0) {
+        atomic_store(&store->checkpoint_bytes, output.offset);
         gb_tally_add_shared(&store->tally, GB_COUNT_checkpoints, 1);
     }
     return rc;
@@ -269,6 +269,7 @@ static int read_all(struct input *input, void *to, size_t len)
         return (int)n;
     }
     input->offset += len;
+    gb_store_count_read(input->store, (uint64_t)n);
     return (size_t)n == len ? 0 : GOBLIN_ECORRUPT;
 }
 
@@ -383,8 +384,11 @@ int gb_checkpoint_load(struct goblin *store, bool *covered)
     if (rc < 0) {
         return rc;
     }
+    uint64_t bytes = 0;
     unsigned char block[GB_BLOCK];
-    rc = read_all(&input, block, sizeof(block));
+    rc = ops->file_size(input.file, &bytes);
+    atomic_store(&store->checkpoint_bytes, bytes);
+    rc = rc == 0 ? read_all(&input, block, sizeof(block)) : rc;
     if (rc == 0) {
         rc = gb_checkpoint_head_decode(&input.head, block);
     }

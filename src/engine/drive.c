@@ -143,6 +143,7 @@ static int read_identity(struct gb_drive *drive, bool may_make)
     if (n < 0) {
         return (int)n;
     }
+    drive->read_bytes = (uint64_t)n;
     int answers[2];
     bool found = false;
     for (unsigned i = 0; i < 2; i++) {
@@ -203,6 +204,7 @@ static int write_identity(struct gb_drive *drive)
     gb_identity_encode(&drive->identity, block);
     int64_t n = io->ops->file_write(drive->identity_file, block, sizeof(block),
                                     drive->identity.epoch % 2 * GB_BLOCK);
+    drive->writes += n >= 0;
     int rc = n < 0 ? (int)n : io->ops->file_sync(drive->identity_file);
     return rc < 0 ? rc : io->ops->sync_dir(io, drive->dir);
 }

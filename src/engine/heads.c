@@ -39,6 +39,7 @@ static int open_file(const struct goblin *store, const char *path, unsigned flag
 /* ---- a stream through one aligned window --------------------------------------------------- */
 
 struct stream {
+    struct goblin *store;
     struct gb_file *file;
     unsigned char *window;
     uint64_t offset; /* of window[0] */
@@ -64,6 +65,7 @@ static int write_window(struct stream *stream)
         stream->file->io->ops->file_write(stream->file, stream->window, len, stream->offset);
     stream->offset += len;
     stream->len = 0;
+    gb_store_count_write(stream->store, len);
     return n < 0 ? (int)n : 0;
 }
 
@@ -97,6 +99,7 @@ static int stream_read(struct stream *stream, unsigned char *to, size_t len)
                 return got < 0 ? (int)got : -ENODATA;
             }
             stream->len = (size_t)got;
+            gb_store_count_read(stream->store, stream->len);
             stream->at = 0;
         }
         size_t n = gb_min(len, stream->len - stream->at);
@@ -176,7 +179,7 @@ int gb_heads_write(struct goblin *store, uint64_t salt)
 {
     char path[4096];
     const struct gb_io_ops *ops = store->io->ops;
-    struct dump dump = {.store = store, .salt = salt};
+    struct dump dump = {.store = store, .stream = {.store = store}, .salt = salt};
     int rc = path_of(store, path, sizeof(path));
     if (rc == 0) {
         rc = stream_init(&dump.stream);
@@ -187,6 +190,7 @@ int gb_heads_write(struct goblin *store, uint64_t salt)
     if (rc == 0) {
         rc = ops->file_truncate(dump.stream.file, 0);
         rc = rc == 0 ? dump_all(&dump) : rc;
+        atomic_store(&store->heads_bytes, dump.stream.offset);
         rc = rc == 0 ? ops->file_sync(dump.stream.file) : rc;
         ops->file_close(dump.stream.file);
     }
@@ -198,6 +202,20 @@ int gb_heads_write(struct goblin *store, uint64_t salt)
         (void)ops->unlink(store->io, path);
     }
     return rc;
+}
+
+void gb_heads_measure(struct goblin *store)
+{
+    char path[4096];
+    struct gb_file *file = NULL;
+    uint64_t bytes = 0;
+    if (path_of(store, path, sizeof(path)) == 0 &&
+        store->io->ops->file_open(store->io, path, GB_OPEN_READ_ONLY, &file) == 0) {
+        if (store->io->ops->file_size(file, &bytes) == 0) {
+            atomic_store(&store->heads_bytes, bytes);
+        }
+        store->io->ops->file_close(file);
+    }
 }
 
 /* ---- loading ------------------------------------------------------------------------------- */
@@ -262,7 +280,7 @@ static int load_one(struct goblin *store, struct stream *stream, uint64_t salt, 
 int gb_heads_load(struct goblin *store, uint64_t salt)
 {
     char path[4096];
-    struct stream stream = {.file = NULL};
+    struct stream stream = {.store = store};
     int rc = path_of(store, path, sizeof(path));
     if (rc == 0) {
         rc = stream_init(&stream);

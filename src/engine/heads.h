@@ -14,4 +14,7 @@ int gb_heads_write(struct goblin *store, uint64_t salt);
 /* Reads it and gives objects their bytes back while there is room. 0, or why it ended early. */
 int gb_heads_load(struct goblin *store, uint64_t salt);
 
+/* Notes how large the file is that lies there. */
+void gb_heads_measure(struct goblin *store);
+
 #endif

@@ -162,7 +162,7 @@ int goblin_clear(struct goblin *store)
         do {
             gb_index_scan_bucket(store->index, &cursor, sweep_item, &sweep);
         } while (cursor != 0);
-        gb_tally_add_shared(&store->tally, GB_COUNT_left_deleted, sweep.count);
+        gb_tally_add_shared(&store->tally, GB_COUNT_left_cleared, sweep.count);
     }
     unlock_lanes(store);
     for (unsigned i = 0; rc == 0 && i < store->lane_count; i++) {

@@ -243,8 +243,7 @@ static int write_footer(struct gb_lane *lane, const struct gb_sealing *sealing)
         int64_t n = ops->file_write(segment->file, block, GB_BLOCK,
                                     store->segments.segment_bytes - GB_SEGMENT_FOOTER);
         rc = n < 0 ? (int)n : 0;
-        gb_tally_add_shared(&store->tally, GB_COUNT_device_writes, 1);
-        gb_tally_add_shared(&store->tally, GB_COUNT_device_write_bytes, GB_BLOCK);
+        gb_store_count_write(store, GB_BLOCK);
     }
     free(block);
     return rc;

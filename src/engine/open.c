@@ -7,6 +7,7 @@
 #include "base/assert.h"
 #include "engine/config.h"
 #include "engine/drive.h"
+#include "engine/heads.h"
 #include "engine/keeper.h"
 #include "engine/recover.h"
 #include "engine/store.h"
@@ -109,6 +110,18 @@ static int copy_settings(struct goblin *store, const struct goblin_options *opti
     return 0;
 }
 
+/* What finding and entering the drives cost them. */
+static void count_identities(struct goblin *store)
+{
+    for (unsigned i = 0; i < store->drive_count; i++) {
+        const struct gb_drive *drive = &store->drives[i];
+        gb_store_count_read(store, drive->read_bytes);
+        for (uint64_t k = 0; k < drive->writes; k++) {
+            gb_store_count_write(store, GB_BLOCK);
+        }
+    }
+}
+
 static int build(struct goblin *store, const struct goblin_options *options,
                  struct goblin_error *error)
 {
@@ -144,6 +157,7 @@ static int build(struct goblin *store, const struct goblin_options *options,
         rc = gb_segments_init(&store->segments, store->io, store->drives, store->drive_count);
     }
     if (rc == 0) {
+        store->segments.tally = &store->tally;
         atomic_fetch_add(&store->budget.other, store->segments.count * sizeof(struct gb_segment));
         rc = build_lanes(store, error);
     }
@@ -153,6 +167,10 @@ static int build(struct goblin *store, const struct goblin_options *options,
     if (rc == 0 && !options->read_only) {
         rc = gb_drives_enter_epoch(store->drives, store->drive_count, error);
         store->epoch = store->drives[0].identity.epoch;
+    }
+    count_identities(store);
+    if (rc == 0 && store->heads_dir != NULL) {
+        gb_heads_measure(store);
     }
     return rc;
 }

@@ -259,6 +259,7 @@ int goblin_put(struct goblin *store, struct goblin_slice key, struct goblin_slic
     gb_tally_add(&lane->tally, answer == GOBLIN_OK ? GB_COUNT_puts : GB_COUNT_puts_refused,
                  answer >= 0);
     gb_tally_add(&lane->tally, GB_COUNT_put_bytes, answer == GOBLIN_OK ? size : 0);
+    gb_tally_add(&lane->tally, GB_COUNT_put_key_bytes, answer == GOBLIN_OK ? key.len : 0);
     gb_lane_unlock(lane);
     if (version != NULL) {
         *version = publication.version;

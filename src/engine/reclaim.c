@@ -286,8 +286,7 @@ static int retire(struct goblin *store, struct gb_segment *segment)
         gb_segments_keep(&store->segments, segment);
         return rc;
     }
-    gb_tally_add_shared(&store->tally, GB_COUNT_device_writes, 1);
-    gb_tally_add_shared(&store->tally, GB_COUNT_device_write_bytes, GB_BLOCK);
+    gb_store_count_write(store, GB_BLOCK);
     gb_tally_add_shared(&store->tally, GB_COUNT_segments_reclaimed, 1);
     gb_segments_free(&store->segments, segment);
     return 1;
@@ -304,8 +303,6 @@ static int empty(struct reclaim *reclaim)
     uint64_t used = 0;
     bool sealed = false;
     rc = gb_tape_records(&records, take_entry, reclaim, &used, &sealed);
-    gb_tally_add_shared(&store->tally, GB_COUNT_device_reads, 1);
-    gb_tally_add_shared(&store->tally, GB_COUNT_device_read_bytes, records.read_bytes);
     gb_tape_close(&records);
     if (atomic_load(&reclaim->segment->live_bytes) > 0) {
         drop_orphans(reclaim);

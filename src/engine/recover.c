@@ -281,6 +281,7 @@ static int read_header(struct goblin *store, struct gb_segment *segment, unsigne
     if (n < 0) {
         return (int)n;
     }
+    gb_store_count_read(store, (uint64_t)n);
     struct gb_segment_header header;
     if (n < GB_BLOCK || gb_segment_header_decode(&header, block) < 0 ||
         memcmp(header.store_id, store->segments.store_id, sizeof(header.store_id)) != 0 ||

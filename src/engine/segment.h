@@ -18,6 +18,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "engine/counters.h"
 #include "engine/format.h"
 #include "engine/io.h"
 
@@ -54,10 +55,13 @@ struct gb_drive {
     struct gb_identity identity;
     struct gb_alignment alignment;
     bool direct;
+    uint64_t writes;     /* of one block each, to the identity, while the store was opened */
+    uint64_t read_bytes; /* of the identity, in one read */
 };
 
 struct gb_segments {
     struct gb_io *io;
+    struct gb_tally *tally; /* of the store, for tapes; may be NULL */
     struct gb_drive *drives;
     unsigned drive_count;
     uint64_t segment_bytes;
@@ -71,6 +75,7 @@ struct gb_segments {
     uint32_t free_count;
     unsigned next_drive; /* where the search for a free slot begins */
     _Atomic uint64_t live_bytes;
+    _Atomic uint64_t live_user_bytes; /* keys, metadata and values of what lives */
 };
 
 /* Builds the table from the drives' identities. Borrows io and drives for life. */

@@ -45,9 +45,23 @@ static void count_segments(struct goblin *store, struct goblin_stats *stats)
     stats->segments = segments->count;
     stats->segments_free = segments->free_count;
     stats->disk_bytes = segments->count * segments->segment_bytes;
+    uint64_t made = 0;
+    for (uint32_t i = 0; i < segments->count; i++) {
+        made += segments->table[i].status == GB_SEGMENT_FREE && segments->table[i].file != NULL;
+    }
     stats->disk_used_bytes = (segments->count - segments->free_count) * segments->segment_bytes;
     (void)pthread_mutex_unlock(&segments->lock);
+    stats->disk_used_bytes += atomic_load(&store->checkpoint_bytes) +
+                              atomic_load(&store->heads_bytes) +
+                              2 * (uint64_t)GB_BLOCK * store->drive_count;
+    stats->disk_file_bytes = stats->disk_used_bytes + made * segments->segment_bytes;
     stats->live_bytes = atomic_load(&segments->live_bytes);
+    stats->live_user_bytes = atomic_load(&segments->live_user_bytes);
+}
+
+static uint64_t permille(uint64_t part, uint64_t whole)
+{
+    return whole == 0 ? 0 : (uint64_t)(1000.0 * (double)part / (double)whole + 0.5);
 }
 
 void goblin_stats(struct goblin *store, struct goblin_stats *stats)
@@ -65,6 +79,9 @@ void goblin_stats(struct goblin *store, struct goblin_stats *stats)
         add(stats, &store->lanes[i].tally);
     }
     count_segments(store, stats);
+    stats->write_amplification_permille =
+        permille(stats->device_write_bytes, stats->put_bytes + stats->put_key_bytes);
+    stats->space_amplification_permille = permille(stats->disk_used_bytes, stats->live_user_bytes);
     struct gb_arena *arena = &store->arena;
     stats->objects = gb_index_count(store->index);
     stats->memory_budget_bytes = store->budget.total;

@@ -84,14 +84,23 @@ static void for_each_span(struct goblin *store, const struct gb_item *item,
     }
 }
 
+static uint64_t user_bytes(const struct gb_item *item)
+{
+    return gb_item_key_len(item) + gb_item_size(item);
+}
+
 void gb_store_disk_born(struct goblin *store, const struct gb_item *item)
 {
     for_each_span(store, item, gb_segments_born);
+    atomic_fetch_add_explicit(&store->segments.live_user_bytes, user_bytes(item),
+                              memory_order_relaxed);
 }
 
 void gb_store_disk_died(struct goblin *store, const struct gb_item *item)
 {
     for_each_span(store, item, gb_segments_died);
+    atomic_fetch_sub_explicit(&store->segments.live_user_bytes, user_bytes(item),
+                              memory_order_relaxed);
 }
 
 void gb_store_forget_locked(struct goblin *store, struct gb_locked *locked,

@@ -79,6 +79,8 @@ struct goblin {
     _Atomic bool warming;
     pthread_mutex_t checkpoint_lock; /* one checkpoint at a time */
     uint64_t heads_salt; /* of the heads file that goes with the checkpoint loaded; 0: none */
+    _Atomic uint64_t checkpoint_bytes; /* of the file that is there */
+    _Atomic uint64_t heads_bytes;
 };
 
 /* ---- shared pieces ------------------------------------------------------------------------- */
@@ -102,6 +104,20 @@ static inline const struct gb_drive *gb_store_drive(const struct goblin *store,
                                                     const struct gb_segment *segment)
 {
     return &store->drives[segment->drive];
+}
+
+/* What went to the device, or came from it, elsewhere than through a lane or a reader, which count
+ * for themselves. */
+static inline void gb_store_count_write(struct goblin *store, uint64_t bytes)
+{
+    gb_tally_add_shared(&store->tally, GB_COUNT_device_writes, 1);
+    gb_tally_add_shared(&store->tally, GB_COUNT_device_write_bytes, bytes);
+}
+
+static inline void gb_store_count_read(struct goblin *store, uint64_t bytes)
+{
+    gb_tally_add_shared(&store->tally, GB_COUNT_device_reads, 1);
+    gb_tally_add_shared(&store->tally, GB_COUNT_device_read_bytes, bytes);
 }
 
 static inline bool gb_expired(int64_t expires_ms, int64_t now_ms)

@@ -16,7 +16,11 @@
 int gb_tape_open(struct gb_tape *tape, const struct gb_segments *segments,
                  const struct gb_segment *segment)
 {
-    *tape = (struct gb_tape){.segment = segment, .segment_bytes = segments->segment_bytes};
+    *tape = (struct gb_tape){
+        .segment = segment,
+        .segment_bytes = segments->segment_bytes,
+        .tally = segments->tally,
+    };
     void *window = NULL;
     if (posix_memalign(&window, GB_BLOCK, WINDOW + WINDOW_SLACK) != 0) {
         return -ENOMEM;
@@ -50,7 +54,10 @@ int gb_tape_at(struct gb_tape *tape, uint64_t offset, uint32_t len, const unsign
         memset(tape->window + n, 0, want - (uint64_t)n);
         tape->window_offset = from;
         tape->window_len = want;
-        tape->read_bytes += (uint64_t)n;
+        if (tape->tally != NULL) {
+            gb_tally_add_shared(tape->tally, GB_COUNT_device_reads, 1);
+            gb_tally_add_shared(tape->tally, GB_COUNT_device_read_bytes, (uint64_t)n);
+        }
     }
     *bytes = tape->window + (offset - tape->window_offset);
     return 0;

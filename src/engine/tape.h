@@ -16,7 +16,7 @@ struct gb_tape {
     unsigned char *window;
     uint64_t window_offset;
     uint64_t window_len;
-    uint64_t read_bytes;
+    struct gb_tally *tally; /* where reads are counted, or NULL */
 };
 
 int gb_tape_open(struct gb_tape *tape, const struct gb_segments *segments,

@@ -271,8 +271,7 @@ static int write_out(struct goblin_writer *writer, struct block *block, uint64_t
         rc = ops->queue_submit(writer->queue);
         block->in_flight = true;
     }
-    gb_tally_add_shared(&writer->store->tally, GB_COUNT_device_writes, 1);
-    gb_tally_add_shared(&writer->store->tally, GB_COUNT_device_write_bytes, len);
+    gb_store_count_write(writer->store, len);
     return rc < 0 ? rc : 0;
 }
 
@@ -367,8 +366,7 @@ static int close_extent(struct goblin_writer *writer)
     memset(writer->table + at + sums_len, 0, len - at - sums_len);
     int64_t n = ops->file_write(segment->file, writer->table, len, end - odd);
     int rc = n < 0 ? (int)n : 0;
-    gb_tally_add_shared(&writer->store->tally, GB_COUNT_device_writes, 1);
-    gb_tally_add_shared(&writer->store->tally, GB_COUNT_device_write_bytes, len);
+    gb_store_count_write(writer->store, len);
     int noted = note_extent(writer);
     return rc < 0 ? rc : noted;
 }
@@ -539,6 +537,7 @@ static int publish(struct goblin_writer *writer, bool extents, uint64_t *version
     gb_tally_add(&lane->tally, answer == GOBLIN_OK ? GB_COUNT_puts : GB_COUNT_puts_refused,
                  answer >= 0);
     gb_tally_add(&lane->tally, GB_COUNT_put_bytes, answer == GOBLIN_OK ? writer->taken : 0);
+    gb_tally_add(&lane->tally, GB_COUNT_put_key_bytes, answer == GOBLIN_OK ? writer->key_len : 0);
     gb_lane_unlock(lane);
     if (version != NULL) {
         *version = publication.version;

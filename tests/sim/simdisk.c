@@ -317,7 +317,12 @@ int64_t simdisk_read_locked(struct simdisk *disk, struct sim_file *file, void *t
         return -EINVAL;
     }
     int rc = simdisk_pass_locked(disk, SIMDISK_READ);
-    return rc != 0 ? rc : (int64_t)sim_inode_read(file->inode, to, len, offset);
+    if (rc != 0) {
+        return rc;
+    }
+    uint64_t n = sim_inode_read(file->inode, to, len, offset);
+    disk->counts.read_bytes += n;
+    return (int64_t)n;
 }
 
 static uint64_t misdirect(struct simdisk *disk, const struct sim_inode *inode, size_t len,
@@ -376,6 +381,7 @@ int64_t simdisk_write_locked(struct simdisk *disk, struct sim_file *file, const 
     if (gate == SIM_GATE_CUT) {
         simdisk_power_cut_locked(disk);
     }
+    disk->counts.written_bytes += gate == SIM_GATE_GO ? len : 0;
     return gate == SIM_GATE_GO ? (int64_t)len : -EIO;
 }
 

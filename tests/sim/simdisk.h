@@ -86,7 +86,9 @@ int simdisk_rot(struct gb_io *io, const char *path, uint64_t *offset);
 
 struct simdisk_counts {
     uint64_t operations[SIMDISK_KINDS]; /* [SIMDISK_ANY]: all */
-    uint64_t failed;                    /* injected -EIO */
+    uint64_t read_bytes;                /* of reads and writes that succeeded */
+    uint64_t written_bytes;
+    uint64_t failed; /* injected -EIO */
     uint64_t no_space;
     uint64_t misdirected;
     uint64_t flipped;
