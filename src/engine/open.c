@@ -12,6 +12,8 @@
 #include "engine/recover.h"
 #include "engine/store.h"
 
+#define SEQUENCE_LEAP (UINT64_C(1) << 32) /* more than can be lost at once */
+
 /* ---- memory -------------------------------------------------------------------------------- */
 
 /* Large enough that what is left over at a block's end does not count and large objects fit; small
@@ -122,6 +124,15 @@ static void count_identities(struct goblin *store)
     }
 }
 
+/* What a crash took with it had been numbered, and its versions told: they are not given again. */
+static void leap(struct goblin *store)
+{
+    uint64_t first_epoch = store->drive_count > 1 ? 2 : 1;
+    if (store->epoch > first_epoch) {
+        atomic_fetch_add(&store->sequence, SEQUENCE_LEAP);
+    }
+}
+
 static int build(struct goblin *store, const struct goblin_options *options,
                  struct goblin_error *error)
 {
@@ -167,6 +178,7 @@ static int build(struct goblin *store, const struct goblin_options *options,
     if (rc == 0 && !options->read_only) {
         rc = gb_drives_enter_epoch(store->drives, store->drive_count, error);
         store->epoch = store->drives[0].identity.epoch;
+        leap(store);
     }
     count_identities(store);
     if (rc == 0 && store->heads_dir != NULL) {
