@@ -4,12 +4,15 @@ PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 60
 SEED ?= 1
 SEEDS ?= 10000
+KILLS ?= 500
+CHURN_S ?= 3600
+CRASH_SEED = $(if $(filter command line environment,$(origin SEED)),--seed $(SEED))
 export JOBS FUZZ_SECONDS
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build demo test check units asan tsan tidy fuzz sim soak format install clean
-.PHONY: need-build need-demo need-test
+.PHONY: help build demo test check units asan tsan tidy fuzz sim soak crash restarts format
+.PHONY: install clean need-build need-demo need-test
 
 help: ## print this menu
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,6 +50,14 @@ sim: need-test ## one simulated life of a store, step by step: make sim SEED=7
 soak: need-test ## SEEDS (10,000) simulated lives, in a few minutes
 	@scripts/build dev goblin-sim
 	build/dev/tests/goblin-sim --seeds $(SEEDS)
+
+crash: need-test ## KILLS (500) times kill -9 of a loaded store, each looked over; SEED= replays
+	@scripts/build dev goblin-crash goblin
+	build/dev/tests/goblin-crash --kills $(KILLS) --goblin build/dev/goblin $(CRASH_SEED)
+
+restarts: need-test ## CHURN_S (3600) seconds of churn, then 20 clean and 20 dirty restarts
+	@scripts/build dev goblin-crash goblin
+	build/dev/tests/goblin-crash --churn $(CHURN_S) --goblin build/dev/goblin $(CRASH_SEED)
 
 format: need-test ## put every C file into the house's shape
 	scripts/check-format --fix
