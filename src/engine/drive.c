@@ -46,8 +46,14 @@ int gb_drives_choose_io(struct gb_io **io, const struct goblin_options *options,
         char why[256] = "";
         probe_place(options->dirs[0], place, sizeof(place));
         int rc = gb_io_uring_create(io, place, why, sizeof(why));
-        if (rc >= 0) {
+        if (rc >= 0 && (options->io == GOBLIN_IO_URING ||
+                        gb_io_uring_do_without(*io, options->log, options->log_arg) == 0)) {
             return 0;
+        }
+        if (rc >= 0) {
+            (*io)->ops->destroy(*io);
+            gb_error_set(error, "%s", goblin_strerror(-ENOMEM));
+            return -ENOMEM;
         }
         if (options->io == GOBLIN_IO_URING) {
             gb_error_set(error, "io_uring cannot be used: %s", why);

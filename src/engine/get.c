@@ -223,6 +223,10 @@ static void drop_bad(struct gb_get *get, int reason)
 
 static void fail(struct gb_get *get, int reason)
 {
+    if (reason == -ENOMEM || reason == -EMFILE) {
+        gb_get_end(get, reason); /* says nothing of the object */
+        return;
+    }
     drop_bad(get, reason);
     gb_get_end(get, get->handed ? GOBLIN_ECORRUPT : GOBLIN_MISS);
 }

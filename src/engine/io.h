@@ -17,6 +17,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <goblin/options.h>
+
 struct gb_io;
 struct gb_file;
 struct gb_queue;
@@ -134,5 +136,9 @@ int gb_io_sync_create(struct gb_io **out);
  * `why` (one line, `why_len` bytes) unless a real write and read through a ring in `probe_dir`
  * gave the right bytes; the probe file has no name left afterwards. */
 int gb_io_uring_create(struct gb_io **out, const char *probe_dir, char *why, size_t why_len);
+
+/* From here on a queue for which the kernel grants no ring (RLIMIT_MEMLOCK, descriptors, a filter
+ * that came later) is one of sync's; the first is logged. To be called before any queue is made. */
+int gb_io_uring_do_without(struct gb_io *io, goblin_log_fn log, void *log_arg);
 
 #endif

@@ -17,7 +17,7 @@
 #include "base/assert.h"
 #include "base/bits.h"
 
-#define FILE_MODE 0640
+#define FILE_MODE 0640 /* of probes */
 #define DIR_MODE  0750
 
 /* What direct I/O may need where the kernel does not say (before Linux 6.1, and file systems that
@@ -26,7 +26,7 @@
 
 struct real_file {
     struct gb_file base;
-    int fd;
+    struct gb_descriptor descriptor;
     struct gb_alignment alignment; /* 1 and 1 without GB_OPEN_DIRECT; fixed at open */
 };
 
@@ -38,6 +38,21 @@ static struct real_file *real(struct gb_file *file)
 static const struct real_file *real_const(const struct gb_file *file)
 {
     return (const struct real_file *)file;
+}
+
+static struct gb_descriptors *pool_of(const struct gb_file *file)
+{
+    return &((struct gb_real_io *)file->io)->descriptors;
+}
+
+int gb_io_file_acquire(struct gb_file *file)
+{
+    return gb_descriptors_acquire(pool_of(file), &real(file)->descriptor);
+}
+
+void gb_io_file_release(struct gb_file *file)
+{
+    gb_descriptors_release(&real(file)->descriptor);
 }
 
 static struct gb_alignment ask_direct_alignment(int fd)
@@ -67,21 +82,6 @@ static int open_retrying(const char *path, int flags)
     return fd < 0 ? -errno : fd;
 }
 
-/* Owns: takes `fd`, also when it fails. */
-static int wrap_descriptor(struct gb_io *io, int fd, bool direct, struct gb_file **out)
-{
-    struct real_file *file = malloc(sizeof(*file));
-    if (file == NULL) {
-        close(fd);
-        return -ENOMEM;
-    }
-    file->base.io = io;
-    file->fd = fd;
-    file->alignment = direct ? ask_direct_alignment(fd) : (struct gb_alignment){1, 1};
-    *out = &file->base;
-    return 0;
-}
-
 int gb_io_file_open(struct gb_io *io, const char *path, unsigned flags, struct gb_file **out)
 {
     int os_flags = (flags & GB_OPEN_READ_ONLY) != 0 ? O_RDONLY : O_RDWR;
@@ -94,11 +94,23 @@ int gb_io_file_open(struct gb_io *io, const char *path, unsigned flags, struct g
     if ((flags & GB_OPEN_DIRECT) != 0) {
         os_flags |= O_DIRECT;
     }
-    int fd = open_retrying(path, os_flags);
+    struct real_file *file = malloc(sizeof(*file));
+    if (file == NULL) {
+        return -ENOMEM;
+    }
+    file->base.io = io;
+    file->alignment = (struct gb_alignment){1, 1};
+    int fd = gb_descriptors_open(pool_of(&file->base), &file->descriptor, path, os_flags);
     if (fd < 0) {
+        free(file);
         return fd;
     }
-    return wrap_descriptor(io, fd, (flags & GB_OPEN_DIRECT) != 0, out);
+    if ((flags & GB_OPEN_DIRECT) != 0) {
+        file->alignment = ask_direct_alignment(fd);
+    }
+    gb_descriptors_release(&file->descriptor);
+    *out = &file->base;
+    return 0;
 }
 
 /* For file systems without O_TMPFILE. */
@@ -129,19 +141,23 @@ int gb_io_file_open_nameless(struct gb_io *io, const char *dir, unsigned flags,
     if (fd < 0) {
         return fd;
     }
-    return wrap_descriptor(io, fd, (flags & GB_OPEN_DIRECT) != 0, out);
+    struct real_file *file = malloc(sizeof(*file));
+    if (file == NULL) {
+        close(fd);
+        return -ENOMEM;
+    }
+    bool direct = (flags & GB_OPEN_DIRECT) != 0;
+    file->base.io = io;
+    file->alignment = direct ? ask_direct_alignment(fd) : (struct gb_alignment){1, 1};
+    gb_descriptors_adopt(&file->descriptor, fd);
+    *out = &file->base;
+    return 0;
 }
 
 void gb_io_file_close(struct gb_file *file)
 {
-    /* Whatever close says, the descriptor is gone; what must last was synced before. */
-    close(real(file)->fd);
+    gb_descriptors_close(pool_of(file), &real(file)->descriptor);
     free(file);
-}
-
-int gb_io_file_descriptor(const struct gb_file *file)
-{
-    return real_const(file)->fd;
 }
 
 bool gb_io_file_is_stuck(const struct gb_file *file, uint64_t offset)
@@ -149,14 +165,25 @@ bool gb_io_file_is_stuck(const struct gb_file *file, uint64_t offset)
     return offset % real_const(file)->alignment.offset != 0;
 }
 
-int gb_io_file_size(struct gb_file *file, uint64_t *bytes)
+static int size_of(int fd, uint64_t *bytes)
 {
     struct stat status;
-    if (fstat(real(file)->fd, &status) != 0) {
+    if (fstat(fd, &status) != 0) {
         return -errno;
     }
     *bytes = (uint64_t)status.st_size;
     return 0;
+}
+
+int gb_io_file_size(struct gb_file *file, uint64_t *bytes)
+{
+    int fd = gb_io_file_acquire(file);
+    if (fd < 0) {
+        return fd;
+    }
+    int rc = size_of(fd, bytes);
+    gb_io_file_release(file);
+    return rc;
 }
 
 int gb_io_file_alignment(struct gb_file *file, struct gb_alignment *out)
@@ -165,13 +192,44 @@ int gb_io_file_alignment(struct gb_file *file, struct gb_alignment *out)
     return 0;
 }
 
-int gb_io_file_truncate(struct gb_file *file, uint64_t bytes)
+static int truncate_to(int fd, uint64_t bytes)
 {
     int rc;
     do {
-        rc = ftruncate(real(file)->fd, (off_t)bytes);
+        rc = ftruncate(fd, (off_t)bytes);
     } while (rc != 0 && errno == EINTR);
     return rc != 0 ? -errno : 0;
+}
+
+int gb_io_file_truncate(struct gb_file *file, uint64_t bytes)
+{
+    int fd = gb_io_file_acquire(file);
+    if (fd < 0) {
+        return fd;
+    }
+    int rc = truncate_to(fd, bytes);
+    gb_io_file_release(file);
+    return rc;
+}
+
+static int allocate(int fd, uint64_t bytes)
+{
+    int rc;
+    do {
+        rc = fallocate(fd, 0, 0, (off_t)bytes);
+    } while (rc != 0 && errno == EINTR);
+    if (rc == 0) {
+        return 0;
+    }
+    if (errno != EOPNOTSUPP && errno != ENOSYS && errno != EPERM) { /* EPERM: a sandbox's no */
+        return -errno;
+    }
+    uint64_t size = 0;
+    rc = size_of(fd, &size);
+    if (rc == 0 && size < bytes) {
+        rc = truncate_to(fd, bytes);
+    }
+    return rc != 0 ? rc : 1;
 }
 
 int gb_io_file_allocate(struct gb_file *file, uint64_t bytes)
@@ -179,53 +237,64 @@ int gb_io_file_allocate(struct gb_file *file, uint64_t bytes)
     if (bytes == 0) {
         return 0;
     }
-    int rc;
-    do {
-        rc = fallocate(real(file)->fd, 0, 0, (off_t)bytes);
-    } while (rc != 0 && errno == EINTR);
-    if (rc == 0) {
-        return 0;
+    int fd = gb_io_file_acquire(file);
+    if (fd < 0) {
+        return fd;
     }
-    if (errno != EOPNOTSUPP && errno != ENOSYS) {
-        return -errno;
-    }
-    uint64_t size = 0;
-    rc = gb_io_file_size(file, &size);
-    if (rc == 0 && size < bytes) {
-        rc = gb_io_file_truncate(file, bytes);
-    }
-    return rc != 0 ? rc : 1;
+    int rc = allocate(fd, bytes);
+    gb_io_file_release(file);
+    return rc;
 }
 
 int gb_io_file_sync(struct gb_file *file)
 {
+    int fd = gb_io_file_acquire(file);
+    if (fd < 0) {
+        return fd;
+    }
     int rc;
     do {
-        rc = fdatasync(real(file)->fd);
+        rc = fdatasync(fd);
     } while (rc != 0 && errno == EINTR);
-    return rc != 0 ? -errno : 0;
+    rc = rc != 0 ? -errno : 0;
+    gb_io_file_release(file);
+    return rc;
 }
 
 int gb_io_file_lock(struct gb_file *file, bool shared)
 {
+    int fd = gb_io_file_acquire(file); /* kept, once locked: the lock would go with it */
+    if (fd < 0) {
+        return fd;
+    }
     int rc;
     do {
-        rc = flock(real(file)->fd, (shared ? LOCK_SH : LOCK_EX) | LOCK_NB);
+        rc = flock(fd, (shared ? LOCK_SH : LOCK_EX) | LOCK_NB);
     } while (rc != 0 && errno == EINTR);
-    return rc != 0 ? -errno : 0;
+    if (rc != 0) {
+        rc = -errno;
+        gb_io_file_release(file);
+    }
+    return rc;
 }
 
 int gb_io_file_advise_away(struct gb_file *file)
 {
-    return -posix_fadvise(real(file)->fd, 0, 0, POSIX_FADV_DONTNEED);
+    int fd = gb_io_file_acquire(file);
+    if (fd < 0) {
+        return fd;
+    }
+    int rc = -posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+    gb_io_file_release(file);
+    return rc;
 }
 
-int64_t gb_io_file_read(struct gb_file *file, void *buffer, size_t len, uint64_t offset)
+static int64_t read_at(const struct gb_file *file, int fd, unsigned char *to, size_t len,
+                       uint64_t offset)
 {
     size_t done = 0;
     while (done < len) {
-        ssize_t n = pread(real(file)->fd, (unsigned char *)buffer + done, len - done,
-                          (off_t)(offset + done));
+        ssize_t n = pread(fd, to + done, len - done, (off_t)(offset + done));
         if (n < 0 && errno == EINTR) {
             continue;
         }
@@ -240,12 +309,23 @@ int64_t gb_io_file_read(struct gb_file *file, void *buffer, size_t len, uint64_t
     return (int64_t)done;
 }
 
-int64_t gb_io_file_write(struct gb_file *file, const void *buffer, size_t len, uint64_t offset)
+int64_t gb_io_file_read(struct gb_file *file, void *buffer, size_t len, uint64_t offset)
+{
+    int fd = gb_io_file_acquire(file);
+    if (fd < 0) {
+        return fd;
+    }
+    int64_t n = read_at(file, fd, buffer, len, offset);
+    gb_io_file_release(file);
+    return n;
+}
+
+static int64_t write_at(const struct gb_file *file, int fd, const unsigned char *from, size_t len,
+                        uint64_t offset)
 {
     size_t done = 0;
     while (done < len) {
-        ssize_t n = pwrite(real(file)->fd, (const unsigned char *)buffer + done, len - done,
-                           (off_t)(offset + done));
+        ssize_t n = pwrite(fd, from + done, len - done, (off_t)(offset + done));
         if (n < 0 && errno == EINTR) {
             continue;
         }
@@ -258,6 +338,17 @@ int64_t gb_io_file_write(struct gb_file *file, const void *buffer, size_t len, u
         }
     }
     return (int64_t)done;
+}
+
+int64_t gb_io_file_write(struct gb_file *file, const void *buffer, size_t len, uint64_t offset)
+{
+    int fd = gb_io_file_acquire(file);
+    if (fd < 0) {
+        return fd;
+    }
+    int64_t n = write_at(file, fd, buffer, len, offset);
+    gb_io_file_release(file);
+    return n;
 }
 
 int gb_io_file_rename(struct gb_io *io, const char *from, const char *to)

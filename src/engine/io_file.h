@@ -5,7 +5,14 @@
 #ifndef GB_ENGINE_IO_FILE_H
 #define GB_ENGINE_IO_FILE_H
 
+#include "engine/descriptors.h"
 #include "engine/io.h"
+
+/* Both backends' structs begin with this. */
+struct gb_real_io {
+    struct gb_io base;
+    struct gb_descriptors descriptors;
+};
 
 int gb_io_file_open(struct gb_io *io, const char *path, unsigned flags, struct gb_file **out);
 void gb_io_file_close(struct gb_file *file);
@@ -41,7 +48,9 @@ int gb_io_file_free_space(struct gb_io *io, const char *dir, uint64_t *bytes);
 int gb_io_file_open_nameless(struct gb_io *io, const char *dir, unsigned flags,
                              struct gb_file **out);
 
-int gb_io_file_descriptor(const struct gb_file *file);
+/* The file's descriptor, which stays the file's until it is released; negative errno. */
+int gb_io_file_acquire(struct gb_file *file);
+void gb_io_file_release(struct gb_file *file);
 
 /* Whether the transfer that stopped short at `offset` cannot go on from there, because direct I/O
  * may not start at such an offset. A read that stops so has met the end of the file. */

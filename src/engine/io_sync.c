@@ -116,6 +116,7 @@ static unsigned queue_in_flight(const struct gb_queue *base)
 
 static void destroy(struct gb_io *io)
 {
+    gb_descriptors_fini(&((struct gb_real_io *)io)->descriptors);
     free(io);
 }
 
@@ -134,11 +135,12 @@ static const struct gb_io_ops sync_ops = {
 
 int gb_io_sync_create(struct gb_io **out)
 {
-    struct gb_io *io = malloc(sizeof(*io));
+    struct gb_real_io *io = malloc(sizeof(*io));
     if (io == NULL) {
         return -ENOMEM;
     }
-    io->ops = &sync_ops;
-    *out = io;
+    io->base.ops = &sync_ops;
+    gb_descriptors_init(&io->descriptors);
+    *out = &io->base;
     return 0;
 }

@@ -41,12 +41,17 @@
 #define PROBE_BYTES 8192u
 
 struct uring_io {
-    struct gb_io base;
+    struct gb_real_io real;
     _Atomic unsigned queues; /* that live */
+    struct gb_io *plain;     /* whose queues do where a ring is not to be had; NULL: none may */
+    _Atomic bool told;       /* that one had to */
+    goblin_log_fn log;
+    void *log_arg;
 };
 
 struct slot {
     struct gb_operation operation;
+    int fd;        /* acquired for as long as the operation is in flight; or why it could not be */
     uint32_t done; /* bytes */
     uint32_t refusals;
     struct slot *next; /* in the free list or the waiting list */
@@ -94,6 +99,24 @@ static struct uring_io *io_of(struct gb_io *io)
     return (struct uring_io *)io;
 }
 
+/* A queue without a ring, if that is allowed: limits count rings one by one, so that the first may
+ * be granted and a later one refused. */
+static int do_without(struct uring_io *io, unsigned depth, int refusal, struct gb_queue **out)
+{
+    if (io->plain == NULL) {
+        return refusal;
+    }
+    if (io->log != NULL && !atomic_exchange(&io->told, true)) {
+        char line[160];
+        snprintf(line, sizeof(line),
+                 "no more rings (%s%s): plain reads and writes do for what comes after",
+                 strerror(-refusal),
+                 refusal == -ENOMEM ? ", RLIMIT_MEMLOCK is too low for them" : "");
+        io->log(io->log_arg, GOBLIN_LOG_WARN, line);
+    }
+    return io->plain->ops->queue_create(io->plain, depth, out);
+}
+
 static int queue_create(struct gb_io *io, unsigned depth, struct gb_queue **out)
 {
     if (depth == 0 || depth > GB_QUEUE_DEPTH_MAX) {
@@ -106,7 +129,7 @@ static int queue_create(struct gb_io *io, unsigned depth, struct gb_queue **out)
     int rc = ring_init(&queue->ring, depth);
     if (rc != 0) {
         free(queue);
-        return rc;
+        return do_without(io_of(io), depth, rc, out);
     }
     /* Acquire: pairs with the release in queue_destroy. The kernel may give this ring the
      * addresses of one that another thread has just unmapped. */
@@ -141,6 +164,7 @@ static int queue_prepare(struct gb_queue *base, const struct gb_operation *opera
     }
     queue->free = slot->next;
     slot->operation = *operation;
+    slot->fd = gb_io_file_acquire(operation->file);
     slot->done = 0;
     slot->refusals = 0;
     wait_in_line(queue, slot);
@@ -169,8 +193,13 @@ static struct rest rest_of(const struct slot *slot)
 
 static void fill_sqe(struct io_uring_sqe *sqe, struct slot *slot)
 {
-    int fd = gb_io_file_descriptor(slot->operation.file);
+    int fd = slot->fd;
     struct rest rest = rest_of(slot);
+    if (fd < 0) {
+        io_uring_prep_nop(sqe); /* its event says what was wrong */
+        io_uring_sqe_set_data(sqe, slot);
+        return;
+    }
     switch (slot->operation.op) {
     case GB_OP_READ:
         io_uring_prep_read(sqe, fd, rest.buffer, rest.len, rest.offset);
@@ -256,6 +285,10 @@ static int32_t carry_out_blocking(const struct slot *slot)
 static bool settle(struct slot *slot, int32_t answer, int32_t *result)
 {
     const struct gb_operation *operation = &slot->operation;
+    if (slot->fd < 0) {
+        *result = slot->fd;
+        return true;
+    }
     if (is_refusal(answer)) {
         if (++slot->refusals < REFUSALS_MAX) {
             return false;
@@ -282,6 +315,13 @@ static bool settle(struct slot *slot, int32_t answer, int32_t *result)
     return true;
 }
 
+static void let_go(const struct slot *slot)
+{
+    if (slot->fd >= 0) {
+        gb_io_file_release(slot->operation.file);
+    }
+}
+
 /* Takes what the completion ring holds. No syscall. */
 static unsigned collect(struct uring_queue *queue, struct gb_event *events, unsigned max)
 {
@@ -298,6 +338,7 @@ static unsigned collect(struct uring_queue *queue, struct gb_event *events, unsi
         }
         events[count].tag = slot->operation.tag;
         count++;
+        let_go(slot);
         slot->next = queue->free;
         queue->free = slot;
         queue->in_flight--;
@@ -414,6 +455,7 @@ static void queue_destroy(struct gb_queue *base)
 {
     struct uring_queue *queue = uring_of(base);
     for (; queue->waiting != NULL; queue->waiting = queue->waiting->next) {
+        let_go(queue->waiting);
         queue->in_flight--;
     }
     queue->waiting_end = &queue->waiting;
@@ -431,6 +473,10 @@ static void queue_destroy(struct gb_queue *base)
 static void destroy(struct gb_io *io)
 {
     GB_ASSERT(atomic_load_explicit(&io_of(io)->queues, memory_order_relaxed) == 0);
+    if (io_of(io)->plain != NULL) {
+        io_of(io)->plain->ops->destroy(io_of(io)->plain);
+    }
+    gb_descriptors_fini(&io_of(io)->real.descriptors);
     free(io);
 }
 
@@ -550,8 +596,9 @@ int gb_io_uring_create(struct gb_io **out, const char *probe_dir, char *why, siz
         explain(why, why_len, "io_uring", -ENOMEM);
         return -ENOMEM;
     }
-    struct gb_io *io = &made->base;
+    struct gb_io *io = &made->real.base;
     io->ops = &uring_ops;
+    gb_descriptors_init(&made->real.descriptors);
     struct gb_queue *queue;
     const char *step = "io_uring_setup";
     int rc = queue_create(io, 1, &queue);
@@ -573,6 +620,15 @@ int gb_io_uring_create(struct gb_io **out, const char *probe_dir, char *why, siz
 
 free_io:
     explain(why, why_len, step, rc);
-    free(io);
+    gb_descriptors_fini(&made->real.descriptors);
+    free(made);
     return rc;
+}
+
+int gb_io_uring_do_without(struct gb_io *io, goblin_log_fn log, void *log_arg)
+{
+    struct uring_io *made = io_of(io);
+    made->log = log;
+    made->log_arg = log_arg;
+    return gb_io_sync_create(&made->plain);
 }

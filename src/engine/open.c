@@ -6,6 +6,7 @@
 
 #include "base/assert.h"
 #include "engine/config.h"
+#include "engine/descriptors.h"
 #include "engine/drive.h"
 #include "engine/heads.h"
 #include "engine/keeper.h"
@@ -166,6 +167,12 @@ static int build(struct goblin *store, const struct goblin_options *options,
     rc = build_memory(store, error);
     if (rc == 0) {
         rc = gb_segments_init(&store->segments, store->io, store->drives, store->drive_count);
+    }
+    if (rc == 0 && store->segments.count > gb_descriptors_most()) {
+        gb_store_log(store, GOBLIN_LOG_INFO,
+                     "%u segments, and by RLIMIT_NOFILE %u may be open at once: their files are "
+                     "opened as they are needed",
+                     store->segments.count, gb_descriptors_most());
     }
     if (rc == 0) {
         store->segments.tally = &store->tally;

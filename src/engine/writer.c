@@ -236,10 +236,9 @@ static int open_extent(struct goblin_writer *writer)
 /* Waits until the block can be filled again. */
 static int wait_block(struct goblin_writer *writer, struct block *block)
 {
-    const struct gb_io_ops *ops = writer->store->io->ops;
     while (block->in_flight) {
         struct gb_event event;
-        int n = ops->queue_reap(writer->queue, &event, 1, -1);
+        int n = writer->queue->io->ops->queue_reap(writer->queue, &event, 1, -1);
         if (n < 0) {
             return n;
         }
@@ -265,7 +264,7 @@ static int write_out(struct goblin_writer *writer, struct block *block, uint64_t
         .offset = offset,
         .tag = block,
     };
-    const struct gb_io_ops *ops = writer->store->io->ops;
+    const struct gb_io_ops *ops = writer->queue->io->ops;
     int rc = ops->queue_prepare(writer->queue, &write);
     if (rc == 0) {
         rc = ops->queue_submit(writer->queue);
