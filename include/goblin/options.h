@@ -66,10 +66,20 @@ struct goblin_options {
     bool create;
     bool read_only; /* shared lock, no background work, no writes at all */
 
+    /* Drives that are missing: not there, unreadable, or an empty directory. A cache opens without
+     * them, as long as one is there, with a logged line for each; what lay on them is missed. When
+     * one comes back after the store was opened without it, it is emptied and used again, for what
+     * it holds may have been replaced since; an empty directory in its place is used with `create`.
+     * A store in store mode does neither unasked (GOBLIN_EDRIVE). */
+    bool degraded;     /* store mode: open without drives that are missing */
+    bool readd_drives; /* empty and use drives that missed an opening, use empty directories in the
+                          place of lost ones */
+
     /* Fixed at creation. */
     uint64_t size_bytes;    /* disk used by the whole store, drives together; create: required */
     uint64_t segment_bytes; /* 1 MiB to 1 GiB, a power of two; 0: chosen from size_bytes */
-    unsigned lanes;         /* independent append streams, 1 to 16; 0: 4, fewer in little memory */
+    unsigned lanes;         /* independent append streams, 1 to 16, best a multiple of the drives;
+                               0: about 4, fewer in little memory */
     enum goblin_mode mode;
 
     /* Memory: everything the library allocates for this store. At least 8 MiB; 0: 256 MiB. */

@@ -48,6 +48,7 @@ extern "C" {
     X(left_disk, "objects evicted for lack of disk")                                               \
     X(left_ram, "objects evicted for lack of RAM")                                                 \
     X(left_bad, "objects dropped because they could not be read")                                  \
+    X(left_drive, "objects lost with a drive, as far as the others tell")                          \
     X(checkpoints, "checkpoints written")
 
 /* X(name, help) */
@@ -62,6 +63,9 @@ extern "C" {
     X(space_amplification_permille, "disk_used_bytes by 1000 live_user_bytes")                     \
     X(segments, "segments in all")                                                                 \
     X(segments_free, "segments free")                                                              \
+    X(segments_lost, "segments on drives that are missing, or that cannot be used")                \
+    X(drives, "drives the store was made with")                                                    \
+    X(drives_missing, "drives the store goes without")                                             \
     X(memory_budget_bytes, "what `memory_bytes` promised")                                         \
     X(memory_used_bytes, "all that the library holds now, the sum of the next lines")              \
     X(memory_arena_bytes, "blocks of the RAM log in use")                                          \

@@ -16,6 +16,7 @@
 struct gb_session_settings {
     uint64_t memory_bytes;
     const char *heads_dir;
+    bool degraded;
     int io;        /* enum goblin_io */
     int residency; /* enum goblin_residency */
     int log;       /* enum goblin_log_level */

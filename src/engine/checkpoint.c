@@ -11,20 +11,28 @@
 #include "engine/heads.h"
 #include "engine/recover.h"
 
-#define NAME         "CHECKPOINT"
 #define CHUNK_TARGET (256 * GB_KIB)
+#define COPIES       2u /* on as many drives; the loss of one then leaves one */
 
-static int path_of(const struct goblin *store, const char *suffix, char *path, size_t len)
+static int path_of(const struct gb_drive *drive, const char *suffix, char *path, size_t len)
 {
-    int n = snprintf(path, len, "%s/" NAME "%s", store->drives[0].dir, suffix);
+    int n = snprintf(path, len, "%s/" GB_CHECKPOINT_NAME "%s", drive->dir, suffix);
     return n > 0 && (size_t)n < len ? 0 : -ENAMETOOLONG;
 }
 
 /* ---- writing ------------------------------------------------------------------------------- */
 
+/* A file that is being written. One that fails is given up, as long as another is left. */
+struct copy {
+    const struct gb_drive *drive;
+    struct gb_file *file;
+    int fault;
+};
+
 struct output {
     struct goblin *store;
-    struct gb_file *file;
+    struct copy copies[COPIES];
+    unsigned copy_count;
     uint64_t offset;
     uint64_t salt;
     uint64_t number; /* of the next chunk */
@@ -36,15 +44,30 @@ struct output {
     int fault;
 };
 
+/* 0 as long as one copy is whole, else the first one's fault. */
+static int any_whole(const struct output *output)
+{
+    for (unsigned i = 0; i < output->copy_count; i++) {
+        if (output->copies[i].fault >= 0) {
+            return 0;
+        }
+    }
+    return output->copies[0].fault;
+}
+
 static int put_bytes(struct output *output, const void *bytes, size_t len)
 {
-    int64_t n = output->file->io->ops->file_write(output->file, bytes, len, output->offset);
-    if (n < 0) {
-        return (int)n;
+    for (unsigned i = 0; i < output->copy_count; i++) {
+        struct copy *copy = &output->copies[i];
+        if (copy->fault < 0) {
+            continue;
+        }
+        int64_t n = copy->file->io->ops->file_write(copy->file, bytes, len, output->offset);
+        copy->fault = n < 0 ? (int)n : 0;
+        gb_store_count_write(output->store, len);
     }
     output->offset += len;
-    gb_store_count_write(output->store, len);
-    return 0;
+    return any_whole(output);
 }
 
 static void end_chunk(struct output *output)
@@ -183,61 +206,115 @@ static int write_file(struct output *output, bool clean, bool heads)
     return output->fault;
 }
 
-static int write_locked(struct goblin *store, bool clean)
+static int open_copy(struct goblin *store, struct copy *copy)
+{
+    char path[4096];
+    int rc = path_of(copy->drive, GB_CHECKPOINT_NEW, path, sizeof(path));
+    if (rc == 0) {
+        rc = store->io->ops->file_open(store->io, path, GB_OPEN_CREATE, &copy->file);
+    }
+    return rc == 0 ? store->io->ops->file_truncate(copy->file, 0) : rc;
+}
+
+/* Under its own name from here on. */
+static int finish_copy(struct goblin *store, struct copy *copy)
 {
     char path[4096];
     char path_new[4096];
-    struct output output = {.store = store};
-    int rc = path_of(store, "", path, sizeof(path));
-    rc = rc == 0 ? path_of(store, ".new", path_new, sizeof(path_new)) : rc;
-    if (rc == 0 && getrandom(&output.salt, sizeof(output.salt), 0) != sizeof(output.salt)) {
-        rc = -EIO;
-    }
-    bool heads =
-        rc == 0 && clean && store->heads_dir != NULL && gb_heads_write(store, output.salt) == 0;
     const struct gb_io_ops *ops = store->io->ops;
-    if (rc == 0) {
-        rc = ops->file_open(store->io, path_new, GB_OPEN_CREATE, &output.file);
+    int rc = copy->fault < 0 ? copy->fault : ops->file_sync(copy->file);
+    if (copy->file != NULL) {
+        (void)ops->file_advise_away(copy->file);
+        ops->file_close(copy->file);
+        copy->file = NULL;
     }
-    if (rc < 0) {
-        return rc;
+    rc = rc < 0 ? rc : path_of(copy->drive, "", path, sizeof(path));
+    rc = rc < 0 ? rc : path_of(copy->drive, GB_CHECKPOINT_NEW, path_new, sizeof(path_new));
+    rc = rc < 0 ? rc : ops->rename(store->io, path_new, path);
+    return rc < 0 ? rc : ops->sync_dir(store->io, copy->drive->dir);
+}
+
+static void begin_copies(struct output *output)
+{
+    struct goblin *store = output->store;
+    for (unsigned i = 0; i < store->drive_count && output->copy_count < COPIES; i++) {
+        if (!store->drives[i].missing) {
+            struct copy *copy = &output->copies[output->copy_count++];
+            *copy = (struct copy){.drive = &store->drives[i]};
+            copy->fault = open_copy(store, copy);
+        }
     }
-    rc = ops->file_truncate(output.file, 0);
+}
+
+/* Copies of an older time on other drives are of no use any more. */
+static void drop_others(const struct output *output)
+{
+    struct goblin *store = output->store;
+    for (unsigned i = 0; i < store->drive_count; i++) {
+        const struct gb_drive *drive = &store->drives[i];
+        bool written = false;
+        for (unsigned c = 0; c < output->copy_count; c++) {
+            written |= output->copies[c].drive == drive;
+        }
+        char path[4096];
+        if (!written && !drive->missing && path_of(drive, "", path, sizeof(path)) == 0) {
+            (void)store->io->ops->unlink(store->io, path); /* it loses against a newer one anyway */
+        }
+    }
+}
+
+static int end_copies(struct output *output)
+{
+    for (unsigned i = 0; i < output->copy_count; i++) {
+        struct copy *copy = &output->copies[i];
+        copy->fault = finish_copy(output->store, copy);
+        if (copy->fault < 0) {
+            gb_store_log(output->store, GOBLIN_LOG_ERROR, "checkpoint in %s failed: %s",
+                         copy->drive->dir, goblin_strerror(copy->fault));
+        }
+    }
+    drop_others(output);
+    return any_whole(output);
+}
+
+static int write_locked(struct goblin *store, enum gb_checkpoint_kind kind)
+{
+    struct output output = {.store = store};
+    if (getrandom(&output.salt, sizeof(output.salt), 0) != sizeof(output.salt)) {
+        return -EIO;
+    }
+    bool heads = kind == GB_CHECKPOINT_CLEAN && store->heads_dir != NULL &&
+                 gb_heads_write(store, output.salt) == 0;
+    begin_copies(&output);
+    int rc = any_whole(&output);
     if (rc == 0) {
-        rc = write_file(&output, clean, heads);
+        rc = write_file(&output, kind != GB_CHECKPOINT_RUNNING, heads);
     }
     /* What the entries name must be as safe as they are. */
     if (rc == 0) {
         rc = goblin_sync(store);
     }
-    if (rc >= 0) {
-        rc = ops->file_sync(output.file);
+    for (unsigned i = 0; rc < 0 && i < output.copy_count; i++) {
+        output.copies[i].fault = output.copies[i].fault < 0 ? output.copies[i].fault : rc;
     }
-    (void)ops->file_advise_away(output.file);
-    ops->file_close(output.file);
     free(output.buffer);
+    rc = end_copies(&output);
     if (rc >= 0) {
-        rc = ops->rename(store->io, path_new, path);
-    }
-    if (rc >= 0) {
-        rc = ops->sync_dir(store->io, store->drives[0].dir);
-    }
-    if (rc >= 0) {
-        atomic_store(&store->checkpoint_bytes, output.offset);
+        uint64_t copies = 0;
+        for (unsigned i = 0; i < output.copy_count; i++) {
+            copies += output.copies[i].fault >= 0;
+        }
+        atomic_store(&store->checkpoint_bytes, copies * output.offset);
         gb_tally_add_shared(&store->tally, GB_COUNT_checkpoints, 1);
     }
     return rc;
 }
 
-int gb_checkpoint_write(struct goblin *store, bool clean)
+int gb_checkpoint_write(struct goblin *store, enum gb_checkpoint_kind kind)
 {
     (void)pthread_mutex_lock(&store->checkpoint_lock);
-    int rc = write_locked(store, clean);
+    int rc = write_locked(store, kind);
     (void)pthread_mutex_unlock(&store->checkpoint_lock);
-    if (rc < 0) {
-        gb_store_log(store, GOBLIN_LOG_ERROR, "checkpoint in %s failed: %s", store->drives[0].dir,
-                     goblin_strerror(rc));
-    }
     return rc < 0 ? rc : 0;
 }
 
@@ -246,7 +323,7 @@ int goblin_checkpoint(struct goblin *store)
     if (store->options.read_only) {
         return -EROFS;
     }
-    int rc = gb_checkpoint_write(store, false);
+    int rc = gb_checkpoint_write(store, GB_CHECKPOINT_RUNNING);
     return rc < 0 ? rc : GOBLIN_OK;
 }
 
@@ -280,7 +357,7 @@ static int read_chunk(struct input *input, uint64_t number, struct gb_chunk_head
     if (rc == 0) {
         rc = gb_chunk_decode(header, encoded);
     }
-    if (rc < 0 || header->number != number) {
+    if (rc != 0 || header->number != number) {
         return rc < 0 ? rc : GOBLIN_ECORRUPT;
     }
     if (header->len > input->capacity || input->body == NULL) {
@@ -337,6 +414,7 @@ static int take_objects(struct input *input, const struct gb_chunk_header *heade
         const unsigned char *extents = list > 0 ? input->body + at : NULL;
         at += list;
         if (!input->covered[gb_place_slot(entry.place)]) {
+            (void)gb_absent_note(input->store, gb_place_slot(entry.place));
             continue; /* its segment is gone, or is replayed */
         }
         int rc = gb_recover_object(input->store, &entry, extents);
@@ -371,40 +449,106 @@ static int pass(struct input *input, bool take)
     }
 }
 
-/* NOLINTNEXTLINE(readability-non-const-parameter): written through `input` */
-int gb_checkpoint_load(struct goblin *store, bool *covered)
+/* Opens a drive's checkpoint and reads its head. */
+static int open_input(struct input *input, const struct gb_drive *drive)
 {
+    struct goblin *store = input->store;
     char path[4096];
-    struct input input = {.store = store, .covered = covered};
-    int rc = path_of(store, "", path, sizeof(path));
-    const struct gb_io_ops *ops = store->io->ops;
-    if (rc == 0) {
-        rc = ops->file_open(store->io, path, GB_OPEN_READ_ONLY, &input.file);
-    }
-    if (rc < 0) {
-        return rc;
-    }
-    uint64_t bytes = 0;
     unsigned char block[GB_BLOCK];
-    rc = ops->file_size(input.file, &bytes);
-    atomic_store(&store->checkpoint_bytes, bytes);
-    rc = rc == 0 ? read_all(&input, block, sizeof(block)) : rc;
+    input->offset = 0;
+    int rc = path_of(drive, "", path, sizeof(path));
     if (rc == 0) {
-        rc = gb_checkpoint_head_decode(&input.head, block);
+        rc = store->io->ops->file_open(store->io, path, GB_OPEN_READ_ONLY, &input->file);
+    }
+    if (rc == 0) {
+        GB_ASSERT(input->file != NULL);
+        rc = read_all(input, block, sizeof(block));
+    }
+    if (rc == 0) {
+        rc = gb_checkpoint_head_decode(&input->head, block);
     }
     if (rc == 0 &&
-        memcmp(input.head.store_id, store->segments.store_id, sizeof(input.head.store_id)) != 0) {
+        memcmp(input->head.store_id, store->segments.store_id, sizeof(input->head.store_id)) != 0) {
         rc = GOBLIN_EIDENTITY;
     }
-    /* Verified whole before any of it counts. */
-    rc = rc == 0 ? pass(&input, false) : rc;
-    rc = rc == 0 ? pass(&input, true) : rc;
+    if (rc == 0 && input->head.sequence < drive->identity.floor) {
+        rc = GOBLIN_ECORRUPT; /* of before a drive was lost */
+    }
+    return rc;
+}
+
+static void close_input(struct input *input)
+{
+    if (input->file != NULL) {
+        (void)input->file->io->ops->file_advise_away(input->file);
+        input->file->io->ops->file_close(input->file);
+        input->file = NULL;
+    }
+}
+
+/* 0: the drive's checkpoint is whole, of the sequence `least` or a later one; 1: of an earlier one,
+ * and not looked at. */
+static int examine(struct input *input, const struct gb_drive *drive, uint64_t least)
+{
+    uint64_t bytes = 0;
+    int rc = open_input(input, drive);
+    if (input->file == NULL) {
+        return rc;
+    }
+    if (input->file->io->ops->file_size(input->file, &bytes) == 0) {
+        atomic_fetch_add(&input->store->checkpoint_bytes, bytes);
+    }
+    if (rc == 0) {
+        rc = input->head.sequence >= least ? pass(input, false) : 1;
+    }
+    close_input(input);
+    return rc;
+}
+
+/* The drive with the newest checkpoint that verifies as a whole; NULL: none. *rc is what was wrong
+ * with another one, or -ENOENT. */
+static const struct gb_drive *find_newest(struct input *input, int *rc)
+{
+    const struct goblin *store = input->store;
+    const struct gb_drive *newest = NULL;
+    uint64_t least = 0;
+    *rc = -ENOENT;
+    for (unsigned i = 0; i < store->drive_count; i++) {
+        const struct gb_drive *drive = &store->drives[i];
+        int found = drive->missing ? -ENOENT : examine(input, drive, least);
+        if (found == 0) {
+            newest = drive;
+            least = input->head.sequence + 1;
+        }
+        *rc = found < 0 && found != -ENOENT ? found : *rc;
+    }
+    return newest;
+}
+
+/* NOLINTNEXTLINE(readability-non-const-parameter): written through `input` */
+int gb_checkpoint_load(struct goblin *store, bool *covered, bool *exact)
+{
+    struct input input = {.store = store, .covered = covered};
+    int rc = 0;
+    const struct gb_drive *drive = find_newest(&input, &rc);
+    if (drive != NULL) {
+        if (rc != -ENOENT) {
+            gb_store_log(store, GOBLIN_LOG_WARN, "a checkpoint is damaged (%s): a copy does",
+                         goblin_strerror(rc));
+        }
+        /* Verified whole before any of it counts. */
+        rc = open_input(&input, drive);
+        rc = rc == 0 ? pass(&input, true) : rc;
+    }
     if (rc == 0) {
         atomic_store(&store->sequence, gb_max(atomic_load(&store->sequence), input.head.sequence));
         store->heads_salt = input.head.heads ? input.head.salt : 0;
+        /* An odd epoch is one that drives went through together, before anything was written. */
+        *exact |=
+            input.head.clean &&
+            input.head.epoch + (store->drive_count > 1 && store->epoch % 2 == 1) >= store->epoch;
     }
-    (void)ops->file_advise_away(input.file);
-    ops->file_close(input.file);
+    close_input(&input);
     free(input.body);
     return rc;
 }

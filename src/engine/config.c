@@ -189,6 +189,9 @@ void gb_config_resolve(struct goblin_options *options)
                 : gb_config_slots(o->size_bytes, o->segment_bytes, (unsigned)o->dir_count);
         uint64_t slots = per_drive * o->dir_count;
         o->lanes = o->memory_bytes < 32 * GB_MIB || slots < 32 ? 2 : 4;
+        /* As many for each drive, so that each lane can keep to one. */
+        size_t dealt = (o->lanes + o->dir_count - 1) / o->dir_count * o->dir_count;
+        o->lanes = dealt <= GB_LANES_MAX ? (unsigned)dealt : o->lanes;
     }
     o->head_bytes = o->head_bytes != 0 ? o->head_bytes : (uint32_t)((fixed ? 16 : 8) * GB_KIB);
     o->chunk_bytes = o->chunk_bytes != 0 ? o->chunk_bytes : (uint32_t)(256 * GB_KIB);

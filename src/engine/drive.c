@@ -1,5 +1,5 @@
-/* Drives: who a directory belongs to, and the lock on it. */
-#include "engine/drive.h"
+/* One drive: who its directory belongs to, the lock on it, and how it is emptied. */
+#include "engine/drive_internal.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -12,6 +12,7 @@
 
 #include "base/bits.h"
 #include "engine/config.h"
+#include "engine/format_seal.h"
 
 #define NAME "GOBLIN"
 
@@ -38,13 +39,24 @@ static void probe_place(const char *dir, char *place, size_t len)
     }
 }
 
+static const char *first_present(const struct goblin_options *options)
+{
+    struct stat info;
+    for (size_t i = 0; i < options->dir_count; i++) {
+        if (stat(options->dirs[i], &info) == 0) {
+            return options->dirs[i];
+        }
+    }
+    return options->dirs[0];
+}
+
 int gb_drives_choose_io(struct gb_io **io, const struct goblin_options *options,
                         struct goblin_error *error)
 {
     if (options->io != GOBLIN_IO_SYNC) {
         char place[PATH_MAX];
         char why[256] = "";
-        probe_place(options->dirs[0], place, sizeof(place));
+        probe_place(first_present(options), place, sizeof(place));
         int rc = gb_io_uring_create(io, place, why, sizeof(why));
         if (rc >= 0 && (options->io == GOBLIN_IO_URING ||
                         gb_io_uring_do_without(*io, options->log, options->log_arg) == 0)) {
@@ -103,9 +115,8 @@ static int make_dirs(struct gb_io *io, const char *dir)
     return rc == -EEXIST ? 0 : rc;
 }
 
-/* The names of the directory and of those above it, durably. Those that may not be read were not
- * made here. */
-static int sync_parents(struct gb_io *io, const char *dir)
+/* Directories that may not be read were not made here. */
+int gb_drive_sync_parents(struct gb_io *io, const char *dir)
 {
     char path[PATH_MAX];
     int n = snprintf(path, sizeof(path), "%s", dir);
@@ -138,10 +149,9 @@ static bool is_unfinished(const unsigned char *blocks, int64_t len)
            memcmp(blocks + GB_BLOCK, zeros, GB_BLOCK) == 0;
 }
 
-enum claim { CLAIM_EMPTY, CLAIM_BARE, CLAIM_STORE };
-
-/* The newer of two identities: CLAIM_BARE if there is one, CLAIM_EMPTY, or what is wrong. */
-static int read_identity(struct gb_drive *drive, bool may_make)
+/* The newer of two identities: GB_CLAIM_BARE if there is one, else GB_CLAIM_EMPTY (`alone`: nothing
+ * lies beside it) or what is wrong. */
+static int read_identity(struct gb_drive *drive, bool alone)
 {
     unsigned char blocks[2 * GB_BLOCK] = {0};
     struct gb_file *file = drive->identity_file;
@@ -154,28 +164,29 @@ static int read_identity(struct gb_drive *drive, bool may_make)
     bool found = false;
     for (unsigned i = 0; i < 2; i++) {
         struct gb_identity identity;
-        answers[i] = gb_identity_decode(&identity, blocks + (size_t)i * GB_BLOCK);
+        const unsigned char *block = blocks + (size_t)i * GB_BLOCK;
+        answers[i] = gb_identity_decode(&identity, block);
+        if (answers[i] == GOBLIN_EFORMAT) {
+            drive->identity.version = gb_load_le32(block + GB_SEAL_VERSION_AT);
+            return GOBLIN_EFORMAT;
+        }
         if (answers[i] == 0 && (!found || identity.epoch > drive->identity.epoch)) {
             drive->identity = identity;
             found = true;
         }
     }
-    if (answers[0] == GOBLIN_EFORMAT || answers[1] == GOBLIN_EFORMAT) {
-        return GOBLIN_EFORMAT;
-    }
     if (found) {
-        return CLAIM_BARE;
+        return GB_CLAIM_BARE;
     }
-    return may_make && is_unfinished(blocks, n) ? CLAIM_EMPTY : answers[0];
+    return alone && is_unfinished(blocks, n) ? GB_CLAIM_EMPTY : answers[0];
 }
 
-/* Opens and locks the identity file. CLAIM_EMPTY: the directory is free for a new store; BARE: it
- * holds an identity and nothing else. */
-static int claim(struct gb_drive *drive, struct gb_io *io, const struct goblin_options *options)
+int gb_drive_claim(struct gb_drive *drive, struct gb_io *io, const struct goblin_options *options,
+                   bool make)
 {
     char path[PATH_MAX];
     int rc = path_in(drive->dir, NAME, path, sizeof(path));
-    if (rc == 0 && options->create) {
+    if (rc == 0 && make) {
         rc = make_dirs(io, drive->dir);
     }
     if (rc < 0) {
@@ -186,10 +197,10 @@ static int claim(struct gb_drive *drive, struct gb_io *io, const struct goblin_o
     if (rc < 0) {
         return rc;
     }
-    bool may_make = options->create && strangers == 0;
-    rc = io->ops->file_open(io, path, may_make ? GB_OPEN_CREATE : 0u, &drive->identity_file);
+    unsigned flags = make && strangers == 0 ? GB_OPEN_CREATE : 0u;
+    rc = io->ops->file_open(io, path, flags, &drive->identity_file);
     if (rc == -ENOENT) {
-        return strangers > 0 ? GOBLIN_ENOTSTORE : -ENOENT;
+        return strangers > 0 ? GOBLIN_ENOTSTORE : GB_CLAIM_EMPTY;
     }
     if (rc < 0) {
         return rc;
@@ -198,12 +209,19 @@ static int claim(struct gb_drive *drive, struct gb_io *io, const struct goblin_o
     if (rc < 0) {
         return rc == -EWOULDBLOCK ? -EBUSY : rc;
     }
-    rc = read_identity(drive, may_make);
-    return rc == CLAIM_BARE && strangers > 0 ? CLAIM_STORE : rc;
+    rc = read_identity(drive, strangers == 0);
+    return rc == GB_CLAIM_BARE && strangers > 0 ? GB_CLAIM_STORE : rc;
 }
 
-/* Into the block that does not hold the identity before it. */
-static int write_identity(struct gb_drive *drive)
+void gb_drive_release(struct gb_drive *drive)
+{
+    if (drive->identity_file != NULL) {
+        drive->identity_file->io->ops->file_close(drive->identity_file);
+        drive->identity_file = NULL;
+    }
+}
+
+int gb_drive_write_identity(struct gb_drive *drive)
 {
     unsigned char block[GB_BLOCK];
     struct gb_io *io = drive->identity_file->io;
@@ -215,8 +233,31 @@ static int write_identity(struct gb_drive *drive)
     return rc < 0 ? rc : io->ops->sync_dir(io, drive->dir);
 }
 
-/* Direct I/O, if the file system takes it, and the alignment it wants. */
-static void probe_direct(struct gb_drive *drive, const struct goblin_options *options)
+static int remove_name(struct gb_drive *drive, const char *name)
+{
+    char path[PATH_MAX];
+    struct gb_io *io = drive->identity_file->io;
+    int rc = path_in(drive->dir, name, path, sizeof(path));
+    rc = rc == 0 ? io->ops->unlink(io, path) : rc;
+    return rc == -ENOENT ? 0 : rc;
+}
+
+int gb_drive_empty(struct gb_drive *drive)
+{
+    const struct gb_identity *identity = &drive->identity;
+    int rc = 0;
+    for (uint32_t i = 0; rc >= 0 && i < identity->slot_count; i++) {
+        char name[16];
+        (void)snprintf(name, sizeof(name), GB_SEGMENT_NAME, identity->first_slot + i);
+        rc = remove_name(drive, name);
+    }
+    rc = rc < 0 ? rc : remove_name(drive, GB_CHECKPOINT_NAME);
+    rc = rc < 0 ? rc : remove_name(drive, GB_CHECKPOINT_NAME GB_CHECKPOINT_NEW);
+    struct gb_io *io = drive->identity_file->io;
+    return rc < 0 ? rc : io->ops->sync_dir(io, drive->dir);
+}
+
+void gb_drive_probe_direct(struct gb_drive *drive, const struct goblin_options *options)
 {
     struct gb_io *io = drive->identity_file->io;
     char path[PATH_MAX];
@@ -239,8 +280,9 @@ static void probe_direct(struct gb_drive *drive, const struct goblin_options *op
     io->ops->file_close(file);
 }
 
-static void explain(struct goblin_error *error, const char *dir, int rc)
+void gb_drive_explain(const struct gb_drive *drive, int rc, struct goblin_error *error)
 {
+    const char *dir = drive->dir;
     switch (rc) {
     case -EBUSY:
         gb_error_set(error,
@@ -251,6 +293,12 @@ static void explain(struct goblin_error *error, const char *dir, int rc)
     case GOBLIN_ENOTSTORE:
         gb_error_set(error, "%s: neither empty nor a Goblin store; nothing was touched", dir);
         break;
+    case GOBLIN_EFORMAT:
+        gb_error_set(error,
+                     "%s: it is of format version %u, and this library reads version %u only; "
+                     "nothing was touched",
+                     dir, drive->identity.version, GB_FORMAT_VERSION);
+        break;
     case -ENOENT:
         gb_error_set(error, "%s: no store here; make one first", dir);
         break;
@@ -258,155 +306,4 @@ static void explain(struct goblin_error *error, const char *dir, int rc)
         gb_error_set(error, "%s: %s", dir, goblin_strerror(rc));
         break;
     }
-}
-
-/* ---- all of them --------------------------------------------------------------------------- */
-
-static int make_identities(struct gb_drive *drives, unsigned count,
-                           const struct goblin_options *options)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_REALTIME, &now);
-    struct gb_identity identity = {
-        .version = GB_FORMAT_VERSION,
-        .drive_count = count,
-        .slot_count = gb_config_slots(options->size_bytes, options->segment_bytes, count),
-        .lanes = options->lanes,
-        .mode = (uint32_t)options->mode,
-        .segment_bytes = options->segment_bytes,
-        .size_bytes = options->size_bytes,
-        .created_ms = (int64_t)now.tv_sec * 1000,
-    };
-    if (getrandom(identity.store_id, sizeof(identity.store_id), 0) !=
-        (ssize_t)sizeof(identity.store_id)) {
-        return -EIO;
-    }
-    for (unsigned i = 0; i < count; i++) {
-        drives[i].identity = identity;
-        drives[i].identity.drive = i;
-        drives[i].identity.first_slot = i * identity.slot_count;
-        int rc = sync_parents(drives[i].identity_file->io, drives[i].dir);
-        rc = rc == 0 ? write_identity(&drives[i]) : rc;
-        if (rc < 0) {
-            return rc;
-        }
-    }
-    return 0;
-}
-
-/* Whether the drives are those of one store, in order, and of one epoch: see
- * gb_drives_enter_epoch. */
-static int check_identities(const struct gb_drive *drives, unsigned count,
-                            struct goblin_error *error)
-{
-    const struct gb_identity *first = &drives[0].identity;
-    uint64_t newest = 0;
-    for (unsigned i = 0; i < count; i++) {
-        newest = gb_max(newest, drives[i].identity.epoch);
-    }
-    for (unsigned i = 0; i < count; i++) {
-        const struct gb_identity *identity = &drives[i].identity;
-        if (memcmp(identity->store_id, first->store_id, sizeof(first->store_id)) != 0 ||
-            identity->drive != i || identity->drive_count != count) {
-            gb_error_set(error,
-                         "%s: it is drive %u of %u of a store, but was given as drive %u of %u",
-                         drives[i].dir, identity->drive + 1, identity->drive_count, i + 1, count);
-            return GOBLIN_EIDENTITY;
-        }
-        if (identity->epoch + 1 < newest) {
-            gb_error_set(error, "%s: it missed an opening of its store (epoch %llu, not %llu)",
-                         drives[i].dir, (unsigned long long)identity->epoch,
-                         (unsigned long long)newest);
-            return GOBLIN_EIDENTITY;
-        }
-    }
-    return 0;
-}
-
-static int open_all(struct gb_drive *drives, unsigned count, struct gb_io *io,
-                    const struct goblin_options *options, struct goblin_error *error)
-{
-    unsigned made = 0;
-    bool opened = false; /* the store was, before */
-    for (unsigned i = 0; i < count; i++) {
-        drives[i].dir = strdup(options->dirs[i]);
-        int rc = drives[i].dir == NULL ? -ENOMEM : claim(&drives[i], io, options);
-        if (rc < 0) {
-            explain(error, options->dirs[i], rc);
-            return rc;
-        }
-        made += rc != CLAIM_EMPTY;
-        opened |= rc == CLAIM_STORE || (rc == CLAIM_BARE && drives[i].identity.epoch > 0);
-    }
-    /* What a crash left of making it is made anew. */
-    made = options->create && !opened ? 0 : made;
-    if (made != 0 && made != count) {
-        gb_error_set(error, "%u of the %u directories are drives of a store and the others empty",
-                     made, count);
-        return GOBLIN_EIDENTITY;
-    }
-    if (made == 0) {
-        int rc = make_identities(drives, count, options);
-        if (rc < 0) {
-            gb_error_set(error, "%s: %s", drives[0].dir, goblin_strerror(rc));
-            return rc;
-        }
-    }
-    for (unsigned i = 0; i < count; i++) {
-        probe_direct(&drives[i], options);
-    }
-    return check_identities(drives, count, error);
-}
-
-int gb_drives_open(struct gb_drive **drives, unsigned *count, struct gb_io *io,
-                   const struct goblin_options *options, struct goblin_error *error)
-{
-    *count = (unsigned)options->dir_count;
-    *drives = calloc(*count, sizeof(**drives));
-    if (*drives == NULL) {
-        return -ENOMEM;
-    }
-    int rc = open_all(*drives, *count, io, options, error);
-    if (rc < 0) {
-        gb_drives_close(*drives, *count);
-        *drives = NULL;
-        *count = 0;
-    }
-    return rc;
-}
-
-void gb_drives_close(struct gb_drive *drives, unsigned count)
-{
-    for (unsigned i = 0; drives != NULL && i < count; i++) {
-        if (drives[i].identity_file != NULL) {
-            drives[i].identity_file->io->ops->file_close(drives[i].identity_file);
-        }
-        free(drives[i].dir);
-    }
-    free(drives);
-}
-
-int gb_drives_enter_epoch(struct gb_drive *drives, unsigned count, struct goblin_error *error)
-{
-    uint64_t least = UINT64_MAX;
-    uint64_t most = 0;
-    for (unsigned i = 0; i < count; i++) {
-        least = gb_min(least, drives[i].identity.epoch);
-        most = gb_max(most, drives[i].identity.epoch);
-    }
-    uint64_t last = count == 1 ? most + 1 : gb_align_down(most, 2) + 2;
-    for (uint64_t epoch = least + 1; epoch <= last; epoch++) {
-        for (unsigned i = 0; i < count; i++) {
-            if (drives[i].identity.epoch >= epoch) {
-                continue;
-            }
-            drives[i].identity.epoch = epoch;
-            int rc = write_identity(&drives[i]);
-            if (rc < 0) {
-                gb_error_set(error, "%s: %s", drives[i].dir, goblin_strerror(rc));
-                return rc;
-            }
-        }
-    }
-    return 0;
 }

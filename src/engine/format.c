@@ -23,12 +23,14 @@ enum identity_at {
     IDENTITY_SLOT_COUNT = 40,
     IDENTITY_LANES = 44,
     IDENTITY_MODE = 48,
-    IDENTITY_RESERVED = 52,
+    IDENTITY_STRAYED = 52,
     IDENTITY_SEGMENT_BYTES = 56,
     IDENTITY_SIZE_BYTES = 64,
     IDENTITY_EPOCH = 72,
     IDENTITY_CREATED = 80,
-    IDENTITY_END = 88,
+    IDENTITY_FLOOR = 88,
+    IDENTITY_ABSENT = 96,
+    IDENTITY_END = 128,
 };
 
 enum header_at {
@@ -110,13 +112,25 @@ bool gb_format_segment_bytes_valid(uint64_t segment_bytes)
 
 /* ---- identity ------------------------------------------------------------------------------ */
 
+/* Bits of lanes and drives that there are, and not of the drive that says so. */
+static bool identity_bits_valid(const struct gb_identity *identity)
+{
+    for (unsigned i = identity->drive_count; i < 8 * sizeof(identity->absent); i++) {
+        if (gb_identity_absent(identity, i)) {
+            return false;
+        }
+    }
+    return (identity->strayed >> identity->lanes) == 0 &&
+           !gb_identity_absent(identity, identity->drive);
+}
+
 static bool identity_valid(const struct gb_identity *identity)
 {
-    return identity->drive < identity->drive_count && identity->slot_count > 0 &&
-           identity->first_slot < GB_SLOTS_MAX &&
+    return identity->drive < identity->drive_count && identity->drive_count <= GB_DRIVES_MAX &&
+           identity->slot_count > 0 && identity->first_slot < GB_SLOTS_MAX &&
            identity->slot_count <= GB_SLOTS_MAX - identity->first_slot && identity->lanes > 0 &&
            identity->lanes <= LANES_MAX && identity->mode <= GOBLIN_MODE_STORE &&
-           gb_format_segment_bytes_valid(identity->segment_bytes);
+           gb_format_segment_bytes_valid(identity->segment_bytes) && identity_bits_valid(identity);
 }
 
 void gb_identity_encode(const struct gb_identity *identity, unsigned char *block)
@@ -134,6 +148,9 @@ void gb_identity_encode(const struct gb_identity *identity, unsigned char *block
     gb_store_le64(block + IDENTITY_SIZE_BYTES, identity->size_bytes);
     gb_store_le64(block + IDENTITY_EPOCH, identity->epoch);
     gb_store_le64(block + IDENTITY_CREATED, (uint64_t)identity->created_ms);
+    gb_store_le32(block + IDENTITY_STRAYED, identity->strayed);
+    gb_store_le64(block + IDENTITY_FLOOR, identity->floor);
+    memcpy(block + IDENTITY_ABSENT, identity->absent, sizeof(identity->absent));
     gb_format_seal_end(block, 0);
 }
 
@@ -155,8 +172,10 @@ int gb_identity_decode(struct gb_identity *identity, const unsigned char *block)
     identity->size_bytes = gb_load_le64(block + IDENTITY_SIZE_BYTES);
     identity->epoch = gb_load_le64(block + IDENTITY_EPOCH);
     identity->created_ms = (int64_t)gb_load_le64(block + IDENTITY_CREATED);
-    if (!identity_valid(identity) || gb_load_le32(block + IDENTITY_RESERVED) != 0 ||
-        !gb_format_seal_is_zero(block, IDENTITY_END)) {
+    identity->strayed = gb_load_le32(block + IDENTITY_STRAYED);
+    identity->floor = gb_load_le64(block + IDENTITY_FLOOR);
+    memcpy(identity->absent, block + IDENTITY_ABSENT, sizeof(identity->absent));
+    if (!identity_valid(identity) || !gb_format_seal_is_zero(block, IDENTITY_END)) {
         return GOBLIN_ECORRUPT;
     }
     return 0;

@@ -65,6 +65,7 @@ static inline uint64_t gb_place_offset(uint64_t place)
 /* ---- identity: the file GOBLIN in each drive's directory, two blocks in turn --------------- */
 
 #define GB_IDENTITY_MAGIC "GOBLINID"
+#define GB_DRIVES_MAX     255u
 
 struct gb_identity {
     uint32_t version;
@@ -79,7 +80,16 @@ struct gb_identity {
     uint64_t size_bytes; /* of the whole store */
     uint64_t epoch;      /* rises at every open that may write; drives must agree */
     int64_t created_ms;
+    uint32_t strayed; /* a bit per lane: may have segments on other drives than its own */
+    uint64_t floor; /* segments of a smaller generation count only through a checkpoint of at least
+                         this sequence; 0: all count */
+    unsigned char absent[GB_DRIVES_MAX / 8 + 1]; /* a bit per drive: missing when the epoch began */
 };
+
+static inline bool gb_identity_absent(const struct gb_identity *identity, unsigned drive)
+{
+    return (identity->absent[drive / 8] >> drive % 8 & 1) != 0;
+}
 
 /* Decoders: 0, GOBLIN_ENOTSTORE (no magic), GOBLIN_EFORMAT (another version), GOBLIN_ECORRUPT
  * (bad sum, or values that no encoder writes). `block` is GB_BLOCK bytes everywhere. */

@@ -114,7 +114,7 @@ static void *keep(void *arg)
             trimmed = now_ns();
         }
         if (store->options.checkpoint_s != UINT32_MAX && now_ns() - checkpointed > period) {
-            (void)gb_checkpoint_write(store, false);
+            (void)gb_checkpoint_write(store, GB_CHECKPOINT_RUNNING);
             checkpointed = now_ns();
         }
     }

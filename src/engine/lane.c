@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "base/assert.h"
+#include "engine/drive.h"
 #include "engine/iomem.h"
 #include "engine/keeper.h"
 #include "engine/lane_internal.h"
@@ -332,6 +333,31 @@ void gb_lane_cancel(struct gb_lane *lane, struct gb_append *append)
 
 /* ---- segments ------------------------------------------------------------------------------ */
 
+/* Should the drive be missing after a crash, its lane must not pass for one that kept away. */
+static void note_stray(struct gb_lane *lane, const struct gb_segment *segment)
+{
+    struct goblin *store = lane->store;
+    unsigned home = gb_segments_home(&store->segments, lane->number);
+    if (home >= store->drive_count || segment->drive == home) {
+        return;
+    }
+    (void)pthread_mutex_lock(&store->segments.strays_lock);
+    int rc = 0;
+    if ((store->drives[segment->drive].identity.strayed >> lane->number & 1) == 0) {
+        rc = gb_drives_note_stray(store->drives, store->drive_count, lane->number);
+        for (unsigned i = 0; i < store->drive_count; i++) {
+            if (!store->drives[i].missing) {
+                gb_store_count_write(store, GB_BLOCK);
+            }
+        }
+    }
+    (void)pthread_mutex_unlock(&store->segments.strays_lock);
+    if (rc < 0) {
+        gb_store_log(store, GOBLIN_LOG_WARN, "noting where lane %u writes failed: %s", lane->number,
+                     goblin_strerror(rc));
+    }
+}
+
 static int open_segment(struct gb_lane *lane, bool relocation)
 {
     struct goblin *store = lane->store;
@@ -342,6 +368,7 @@ static int open_segment(struct gb_lane *lane, bool relocation)
         lane->segment = NULL;
         return rc;
     }
+    note_stray(lane, lane->segment);
     gb_store_poke(store); /* to make files, or room, for the next ones */
     lane->position = 0;
     lane->footer = (struct gb_segment_footer){.generation = generation};

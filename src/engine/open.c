@@ -134,6 +134,45 @@ static void leap(struct goblin *store)
     }
 }
 
+/* Lanes with segments on other drives than their own. */
+static uint32_t find_strays(struct goblin *store)
+{
+    uint32_t strayed = 0;
+    for (unsigned lane = 0; lane < store->lane_count; lane++) {
+        unsigned home = gb_segments_home(&store->segments, lane);
+        bool away = home < store->drive_count && store->drives[home].missing;
+        strayed |= (uint32_t)away << lane;
+    }
+    for (uint32_t i = 0; i < store->segments.count; i++) {
+        const struct gb_segment *segment = &store->segments.table[i];
+        if (segment->status == GB_SEGMENT_SEALED &&
+            gb_segments_home(&store->segments, segment->lane) != segment->drive) {
+            strayed |= 1u << segment->lane;
+        }
+    }
+    return strayed;
+}
+
+/* What was lost with a drive must not come back once this opening has changed anything. */
+static int begin_epoch(struct goblin *store, struct goblin_error *error)
+{
+    struct gb_passage passage = {
+        .floor = store->drives[0].identity.floor,
+        .strayed = find_strays(store),
+    };
+    if (gb_drives_bereft(store->drives, store->drive_count) && store->epoch > 0) {
+        passage.floor = gb_store_next_sequence(store);
+        int rc = gb_checkpoint_write(store, GB_CHECKPOINT_OPENING);
+        if (rc < 0) {
+            gb_error_set(error, "a checkpoint after the loss of a drive: %s", goblin_strerror(rc));
+            return rc;
+        }
+    }
+    int rc = gb_drives_enter_epoch(store->drives, store->drive_count, &passage, error);
+    store->epoch = gb_drives_epoch(store->drives, store->drive_count);
+    return rc;
+}
+
 static int build(struct goblin *store, const struct goblin_options *options,
                  struct goblin_error *error)
 {
@@ -157,7 +196,8 @@ static int build(struct goblin *store, const struct goblin_options *options,
     store->options.dirs = NULL;
     store->options.heads_dir = NULL;
     for (unsigned i = 0; i < store->drive_count; i++) {
-        if (!store->drives[i].direct && store->options.caching == GOBLIN_CACHING_DIRECT) {
+        if (!store->drives[i].direct && !store->drives[i].missing &&
+            store->options.caching == GOBLIN_CACHING_DIRECT) {
             gb_store_log(store, GOBLIN_LOG_WARN,
                          "%s: the file system refuses direct I/O; the page cache is used, which "
                          "`memory` does not bound",
@@ -180,11 +220,11 @@ static int build(struct goblin *store, const struct goblin_options *options,
         rc = build_lanes(store, error);
     }
     if (rc == 0) {
+        store->epoch = gb_drives_epoch(store->drives, store->drive_count);
         rc = gb_recover(store, error);
     }
     if (rc == 0 && !options->read_only) {
-        rc = gb_drives_enter_epoch(store->drives, store->drive_count, error);
-        store->epoch = store->drives[0].identity.epoch;
+        rc = begin_epoch(store, error);
         leap(store);
     }
     count_identities(store);
@@ -259,7 +299,7 @@ int goblin_close(struct goblin *store)
             int settled = gb_lane_settle(&store->lanes[i], true);
             rc = rc < 0 ? rc : (rolled < 0 ? rolled : settled);
         }
-        int written = gb_checkpoint_write(store, true);
+        int written = gb_checkpoint_write(store, GB_CHECKPOINT_CLEAN);
         rc = rc < 0 ? rc : written;
     }
     destroy(store);

@@ -10,6 +10,7 @@
 
 /* ---- objects ------------------------------------------------------------------------------- */
 
+/* What does not hold because of a lost drive is counted. */
 static bool extents_hold(struct goblin *store, const unsigned char *list, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
@@ -20,6 +21,7 @@ static bool extents_hold(struct goblin *store, const unsigned char *list, uint32
         }
         const struct gb_segment *segment = gb_segment_at(&store->segments, extent.place);
         if (segment->status != GB_SEGMENT_SEALED || segment->generation != extent.generation) {
+            (void)gb_absent_note(store, segment->slot);
             return false;
         }
     }
@@ -283,6 +285,9 @@ static int read_header(struct goblin *store, struct gb_segment *segment, unsigne
     }
     gb_store_count_read(store, (uint64_t)n);
     struct gb_segment_header header;
+    if (n == GB_BLOCK && gb_segment_header_decode(&header, block) == GOBLIN_EFORMAT) {
+        return GOBLIN_EFORMAT;
+    }
     if (n < GB_BLOCK || gb_segment_header_decode(&header, block) < 0 ||
         memcmp(header.store_id, store->segments.store_id, sizeof(header.store_id)) != 0 ||
         header.slot != segment->slot || header.lane >= store->lane_count ||
@@ -309,12 +314,17 @@ static int read_headers(struct goblin *store)
     int rc = 0;
     for (uint32_t i = 0; rc == 0 && i < store->segments.count; i++) {
         struct gb_segment *segment = &store->segments.table[i];
-        int read = read_header(store, segment, block);
-        if (read < 0) {
+        bool missing = gb_store_drive(store, segment)->missing;
+        int read = missing ? -ENODEV : read_header(store, segment, block);
+        if (read == GOBLIN_EFORMAT) {
+            rc = read; /* whoever wrote it is not to be written over */
+        } else if (read < 0 && !missing) {
             gb_store_log(store, GOBLIN_LOG_ERROR,
                          "segment %u cannot be read (%s): its objects are "
                          "lost",
                          i, goblin_strerror(read));
+        }
+        if (read < 0) {
             segment->status = GB_SEGMENT_LOST;
             store->segments.free_count--;
         }
@@ -332,7 +342,7 @@ static int by_generation(const void *a, const void *b)
 
 /* Everything of a lane from its first uncovered segment on, oldest first: a covered one that is
  * newer may hold the delete of what an older, uncovered one brings back. */
-static int replay_uncovered(struct goblin *store, const bool *covered)
+static int replay_uncovered(struct goblin *store, const bool *covered, uint64_t floor)
 {
     uint64_t first[GB_LANES_MAX];
     for (unsigned i = 0; i < GB_LANES_MAX; i++) {
@@ -346,7 +356,7 @@ static int replay_uncovered(struct goblin *store, const bool *covered)
     uint32_t count = 0;
     for (uint32_t i = 0; i < segments->count; i++) {
         struct gb_segment *segment = &segments->table[i];
-        if (segment->status == GB_SEGMENT_SEALED) {
+        if (segment->status == GB_SEGMENT_SEALED && (covered[i] || segment->generation >= floor)) {
             order[count++] = segment;
             if (!covered[i]) {
                 first[segment->lane] = gb_min(first[segment->lane], segment->generation);
@@ -364,24 +374,71 @@ static int replay_uncovered(struct goblin *store, const bool *covered)
     return rc;
 }
 
+/* Whether the log may be read below the floor when there is no checkpoint: then what a lost drive
+ * held is forgotten, and with it what replaced or deleted older things. */
+static int judge_floor(struct goblin *store, uint64_t *floor, struct goblin_error *error)
+{
+    *floor = store->drives[0].identity.floor;
+    if (*floor == 0) {
+        return 0;
+    }
+    if (store->options.mode == GOBLIN_MODE_CACHE) {
+        gb_store_log(store, GOBLIN_LOG_WARN,
+                     "without a checkpoint what was stored before the loss of a drive is dropped");
+        return 0;
+    }
+    if (!store->options.degraded) {
+        gb_error_set(error, "a drive was lost, and so is the checkpoint that told which of the "
+                            "older objects are current: `degraded` (--degraded) serves the "
+                            "newest that is left of each");
+        return GOBLIN_EDRIVE;
+    }
+    gb_store_log(store, GOBLIN_LOG_WARN,
+                 "a drive and the checkpoint after it are lost: objects may be as they were "
+                 "before they were replaced or deleted");
+    *floor = 0;
+    return 0;
+}
+
+static int recover_all(struct goblin *store, bool *covered, struct goblin_error *error)
+{
+    int rc = read_headers(store);
+    if (rc < 0) {
+        return rc;
+    }
+    bool exact = store->epoch == 0;
+    uint64_t floor = store->drives[0].identity.floor;
+    int loaded = gb_checkpoint_load(store, covered, &exact);
+    if (loaded < 0 && loaded != -ENOENT) {
+        gb_store_log(store, GOBLIN_LOG_WARN,
+                     "the checkpoint is not usable (%s): reading the log instead",
+                     goblin_strerror(loaded));
+    }
+    if (loaded < 0) {
+        memset(covered, 0, store->segments.count * sizeof(*covered));
+        rc = judge_floor(store, &floor, error);
+    }
+    rc = rc < 0 ? rc : replay_uncovered(store, covered, floor);
+    if (rc == 0) {
+        gb_absent_settle(store, exact);
+    }
+    return rc;
+}
+
 int gb_recover(struct goblin *store, struct goblin_error *error)
 {
     bool *covered = calloc(store->segments.count, sizeof(*covered));
-    int rc = covered != NULL ? read_headers(store) : -ENOMEM;
-    if (rc == 0) {
-        int loaded = gb_checkpoint_load(store, covered);
-        if (loaded < 0 && loaded != -ENOENT) {
-            gb_store_log(store, GOBLIN_LOG_WARN,
-                         "the checkpoint is not usable (%s): reading the log instead",
-                         goblin_strerror(loaded));
-        }
-        rc = replay_uncovered(store, covered);
+    gb_error_set(error, "%s", "");
+    int rc = covered != NULL ? recover_all(store, covered, error) : -ENOMEM;
+    if (rc < 0 && error != NULL && error->text[0] == '\0') {
+        gb_error_set(error, "%s", goblin_strerror(rc));
+    }
+    if (rc < 0) {
+        gb_error_wrap(error, "recovery");
+    } else {
         /* What a cache had let go for lack of RAM is in no checkpoint, but still in the log. */
         atomic_store(&store->forgetful, store->options.mode == GOBLIN_MODE_CACHE &&
                                             store->segments.free_count < store->segments.count);
-    }
-    if (rc < 0) {
-        gb_error_set(error, "recovery: %s", goblin_strerror(rc));
     }
     free(covered);
     return rc;

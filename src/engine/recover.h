@@ -16,14 +16,29 @@ int gb_recover_object(struct goblin *store, const struct gb_entry *entry,
 
 /* ---- checkpoint.c -------------------------------------------------------------------------- */
 
-/* Writes a checkpoint; `clean`: the last thing a closing store does, with resident bytes beside
- * it. */
-int gb_checkpoint_write(struct goblin *store, bool clean);
+enum gb_checkpoint_kind {
+    GB_CHECKPOINT_RUNNING,
+    GB_CHECKPOINT_OPENING, /* before the store has changed anything: it says all there is */
+    GB_CHECKPOINT_CLEAN,   /* the last thing a closing store does, with resident bytes beside it */
+};
 
-/* Loads objects of the checkpoint whose segments are still what they were. `covered`: one flag per
- * slot, set for segments that need no replay. 0: loaded; GOBLIN_ECORRUPT, -ENOENT: there is none
- * that counts. */
-int gb_checkpoint_load(struct goblin *store, bool *covered);
+/* Writes a checkpoint, on two drives if there are two, so that one may be lost. */
+int gb_checkpoint_write(struct goblin *store, enum gb_checkpoint_kind kind);
+
+/* Loads objects of the newest checkpoint that is whole, as far as their segments are still what
+ * they were. `covered`: one flag per slot, set for segments that need no replay. *exact: nothing
+ * was written after it. 0: loaded; GOBLIN_ECORRUPT, -ENOENT: there is none that counts. */
+int gb_checkpoint_load(struct goblin *store, bool *covered, bool *exact);
+
+/* ---- absent.c ------------------------------------------------------------------------------ */
+
+/* An object, or a part of it, lay in this slot and is not found: counts it if that is because of a
+ * drive. Returns whether it is. */
+bool gb_absent_note(struct goblin *store, uint32_t slot);
+
+/* After the log has been read without drives that were lost since the last opening: a cache drops
+ * what a record on them may have replaced, which an exact checkpoint would have told. */
+void gb_absent_settle(struct goblin *store, bool exact);
 
 /* Installs resident bytes from the file that a clean close left, hottest first; what had none there
  * and is wanted comes from the log. In the background; ends early when memory is full or the store

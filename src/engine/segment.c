@@ -36,6 +36,7 @@ int gb_segments_init(struct gb_segments *segments, struct gb_io *io, struct gb_d
     }
     segments->free_count = segments->count;
     (void)pthread_mutex_init(&segments->lock, NULL);
+    (void)pthread_mutex_init(&segments->strays_lock, NULL);
     (void)pthread_mutex_init(&segments->streams_lock, NULL);
     (void)pthread_cond_init(&segments->freed, NULL);
     return 0;
@@ -53,6 +54,7 @@ void gb_segments_fini(struct gb_segments *segments)
     }
     free(segments->table);
     (void)pthread_mutex_destroy(&segments->lock);
+    (void)pthread_mutex_destroy(&segments->strays_lock);
     (void)pthread_mutex_destroy(&segments->streams_lock);
     (void)pthread_cond_destroy(&segments->freed);
     *segments = (struct gb_segments){0};
@@ -61,7 +63,7 @@ void gb_segments_fini(struct gb_segments *segments)
 int gb_segment_path(const struct gb_segments *segments, uint32_t slot, char *path, size_t len)
 {
     const struct gb_segment *segment = &segments->table[slot];
-    int n = snprintf(path, len, "%s/%08u.seg", segments->drives[segment->drive].dir, slot);
+    int n = snprintf(path, len, "%s/" GB_SEGMENT_NAME, segments->drives[segment->drive].dir, slot);
     return n > 0 && (size_t)n < len ? 0 : -ENAMETOOLONG;
 }
 
@@ -97,22 +99,45 @@ int gb_segment_open_file(struct gb_segments *segments, struct gb_segment *segmen
     return rc < 0 ? rc : 0;
 }
 
-/* Round robin over the drives, so that all of them work; on a drive the first slot whose file is
- * there (`made`) or is not. */
-static struct gb_segment *find_free_locked(struct gb_segments *segments, bool made)
+/* On a drive, the first free slot whose file is there (`made`) or is not. */
+static struct gb_segment *find_on_drive_locked(struct gb_segments *segments, unsigned drive,
+                                               bool made)
 {
-    for (unsigned d = 0; d < segments->drive_count; d++) {
-        const struct gb_identity *identity =
-            &segments->drives[(segments->next_drive + d) % segments->drive_count].identity;
-        for (uint32_t i = 0; i < identity->slot_count; i++) {
-            struct gb_segment *segment = &segments->table[identity->first_slot + i];
-            if (segment->status == GB_SEGMENT_FREE && (segment->file != NULL) == made) {
-                segments->next_drive = segment->drive + 1u;
-                return segment;
-            }
+    const struct gb_identity *identity = &segments->drives[drive].identity;
+    for (uint32_t i = 0; i < identity->slot_count; i++) {
+        struct gb_segment *segment = &segments->table[identity->first_slot + i];
+        if (segment->status == GB_SEGMENT_FREE && (segment->file != NULL) == made) {
+            return segment;
         }
     }
     return NULL;
+}
+
+/* Round robin over the drives, so that all of them work. */
+static struct gb_segment *find_free_locked(struct gb_segments *segments, bool made)
+{
+    for (unsigned d = 0; d < segments->drive_count; d++) {
+        unsigned drive = (segments->next_drive + d) % segments->drive_count;
+        struct gb_segment *segment = find_on_drive_locked(segments, drive, made);
+        if (segment != NULL) {
+            segments->next_drive = drive + 1;
+            return segment;
+        }
+    }
+    return NULL;
+}
+
+/* Files that are there first; but a lane leaves its own drive only when that is full. */
+static struct gb_segment *find_for_lane_locked(struct gb_segments *segments, unsigned lane)
+{
+    unsigned home = gb_segments_home(segments, lane);
+    struct gb_segment *segment = NULL;
+    if (home < segments->drive_count) {
+        segment = find_on_drive_locked(segments, home, true);
+        segment = segment != NULL ? segment : find_on_drive_locked(segments, home, false);
+    }
+    segment = segment != NULL ? segment : find_free_locked(segments, true);
+    return segment != NULL ? segment : find_free_locked(segments, false);
 }
 
 static void set_status(struct gb_segments *segments, struct gb_segment *segment,
@@ -167,8 +192,7 @@ int gb_segments_take(struct gb_segments *segments, unsigned lane, uint64_t gener
     (void)pthread_mutex_lock(&segments->lock);
     struct gb_segment *segment = NULL;
     if (segments->free_count > reserve) {
-        segment = find_free_locked(segments, true);
-        segment = segment != NULL ? segment : find_free_locked(segments, false);
+        segment = find_for_lane_locked(segments, lane);
     }
     if (segment == NULL) {
         (void)pthread_mutex_unlock(&segments->lock);

@@ -49,6 +49,11 @@ struct gb_segment {
     bool guarded; /* holds a CLEAR that older segments of its lane still need */
 };
 
+/* Names in a drive's directory. */
+#define GB_SEGMENT_NAME    "%08u.seg"
+#define GB_CHECKPOINT_NAME "CHECKPOINT"
+#define GB_CHECKPOINT_NEW  ".new" /* behind it while it is being written */
+
 struct gb_drive {
     char *dir;
     struct gb_file *identity_file; /* holds the lock */
@@ -57,6 +62,8 @@ struct gb_drive {
     bool direct;
     uint64_t writes;     /* of one block each, to the identity, while the store was opened */
     uint64_t read_bytes; /* of the identity, in one read */
+    bool missing;        /* it is not there: its identity is deduced, its segments are lost */
+    bool bereft;         /* what it held before this opening is lost, and was not lost before */
 };
 
 struct gb_segments {
@@ -72,6 +79,7 @@ struct gb_segments {
     pthread_mutex_t lock;
     pthread_cond_t freed;         /* a slot has become free */
     pthread_mutex_t streams_lock; /* one gb_segments_sync_streams at a time */
+    pthread_mutex_t strays_lock;  /* a leaf: over the drives' identities while the store is open */
     uint32_t free_count;
     unsigned next_drive; /* where the search for a free slot begins */
     _Atomic uint64_t live_bytes;
@@ -86,6 +94,15 @@ void gb_segments_fini(struct gb_segments *segments);
 static inline struct gb_segment *gb_segment_at(struct gb_segments *segments, uint64_t place)
 {
     return &segments->table[gb_place_slot(place)];
+}
+
+/* The drive that a lane keeps to while there is room, so that all records of a key lie on one;
+ * drive_count: none, where the lanes cannot be dealt evenly. */
+static inline unsigned gb_segments_home(const struct gb_segments *segments, unsigned lane)
+{
+    unsigned lanes = segments->drives[0].identity.lanes;
+    bool even = lanes % segments->drive_count == 0;
+    return even ? lane % segments->drive_count : segments->drive_count;
 }
 
 /* The path of a slot's file. */

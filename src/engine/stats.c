@@ -46,14 +46,23 @@ static void count_segments(struct goblin *store, struct goblin_stats *stats)
     stats->segments_free = segments->free_count;
     stats->disk_bytes = segments->count * segments->segment_bytes;
     uint64_t made = 0;
+    uint64_t away = 0; /* on drives that are missing */
     for (uint32_t i = 0; i < segments->count; i++) {
-        made += segments->table[i].status == GB_SEGMENT_FREE && segments->table[i].file != NULL;
+        const struct gb_segment *segment = &segments->table[i];
+        made += segment->status == GB_SEGMENT_FREE && segment->file != NULL;
+        away += gb_store_drive(store, segment)->missing;
+        stats->segments_lost += segment->status == GB_SEGMENT_LOST;
     }
-    stats->disk_used_bytes = (segments->count - segments->free_count) * segments->segment_bytes;
+    stats->disk_used_bytes =
+        (segments->count - segments->free_count - away) * segments->segment_bytes;
     (void)pthread_mutex_unlock(&segments->lock);
+    stats->drives = store->drive_count;
+    for (unsigned i = 0; i < store->drive_count; i++) {
+        stats->drives_missing += store->drives[i].missing;
+    }
     stats->disk_used_bytes += atomic_load(&store->checkpoint_bytes) +
                               atomic_load(&store->heads_bytes) +
-                              2 * (uint64_t)GB_BLOCK * store->drive_count;
+                              2 * (uint64_t)GB_BLOCK * (stats->drives - stats->drives_missing);
     stats->disk_file_bytes = stats->disk_used_bytes + made * segments->segment_bytes;
     stats->live_bytes = atomic_load(&segments->live_bytes);
     stats->live_user_bytes = atomic_load(&segments->live_user_bytes);

@@ -79,7 +79,7 @@ struct goblin {
     _Atomic bool warming;
     pthread_mutex_t checkpoint_lock; /* one checkpoint at a time */
     uint64_t heads_salt; /* of the heads file that goes with the checkpoint loaded; 0: none */
-    _Atomic uint64_t checkpoint_bytes; /* of the file that is there */
+    _Atomic uint64_t checkpoint_bytes; /* of the files that are there */
     _Atomic uint64_t heads_bytes;
 };
 

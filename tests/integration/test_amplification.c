@@ -187,8 +187,8 @@ static void world_space(struct world *world, uint64_t *used, uint64_t *files)
         ops->file_close(file);
     }
     static const char *const others[] = {"/one/GOBLIN", "/two/GOBLIN", "/one/CHECKPOINT",
-                                         "/one/HEADS"};
-    for (unsigned i = 0; i < 4; i++) {
+                                         "/two/CHECKPOINT", "/one/HEADS"};
+    for (unsigned i = 0; i < 5; i++) {
         struct gb_file *file;
         uint64_t bytes = 0;
         if (ops->file_open(world->disk, others[i], GB_OPEN_READ_ONLY, &file) == 0) {

@@ -31,6 +31,9 @@ static const struct gb_identity identity = {
     .size_bytes = 500 * GB_GIB,
     .epoch = 7,
     .created_ms = 1700000000000,
+    .strayed = 9,
+    .floor = 4711,
+    .absent = {1u << 2},
 };
 
 static const struct gb_segment_header header = {
@@ -110,10 +113,13 @@ static void identity__with_a_value_no_encoder_writes_is_corrupt(void **state)
         {44, 0},                 /* lanes */
         {44, 17},
         {48, 2},                       /* mode */
-        {52, 1},                       /* reserved */
+        {52, 1u << 4},                 /* strayed: no such lane */
         {56, 3u << 20},                /* segment_bytes: no power of two */
         {56, 8192},                    /* too small */
-        {88, 1},                       /* behind the last field */
+        {96, 1u << 1},                 /* absent: the drive itself */
+        {96, 1u << 3},                 /* no such drive */
+        {124, 1u << 31},               /* the last bit, of no drive */
+        {128, 1},                      /* behind the last field */
         {GB_SEAL_SUM_AT - 4, 1u << 31} /* the last byte before the sum */
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -254,7 +260,7 @@ static void blocks__have_the_sums_of_format_1(void **state)
     struct gb_segment_footer footer = footer_sample();
     gb_identity_encode(&identity, block);
     assert_memory_equal(block, "GOBLINID\1\0\0\0\1\0\0\0sixteen bytes id\3\0\0\0", 36);
-    assert_int_equal(gb_load_le64(block + GB_SEAL_SUM_AT), UINT64_C(0x137432af423c0a03));
+    assert_int_equal(gb_load_le64(block + GB_SEAL_SUM_AT), UINT64_C(0x8443836c7ae803bc));
     gb_segment_header_encode(&header, block);
     assert_memory_equal(block, "GOBLINSH\1\0\0\0{\0\0\0sixteen bytes id\2\0\0\0", 36);
     assert_int_equal(gb_load_le64(block + GB_SEAL_SUM_AT), UINT64_C(0x33b796ca5258c3e1));
