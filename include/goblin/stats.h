@@ -26,6 +26,7 @@ extern "C" {
     X(put_bytes, "value and metadata bytes stored")                                                \
     X(put_key_bytes, "bytes of the keys they were stored under")                                   \
     X(puts_refused, "puts whose condition did not hold")                                           \
+    X(puts_delayed, "puts held back a little while disk is being reclaimed")                       \
     X(deletes, "objects deleted")                                                                  \
     X(touches, "expiries changed")                                                                 \
     X(device_reads, "reads sent to the device, those of opening among them")                       \

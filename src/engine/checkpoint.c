@@ -391,6 +391,8 @@ static int take_segments(struct input *input, const struct gb_chunk_header *head
         if (segment->status == GB_SEGMENT_SEALED && segment->generation == state.generation) {
             input->covered[state.slot] = true;
             segment->used_bytes = state.used_bytes;
+            /* How much of it are records is not told; the rest is little. */
+            atomic_store(&segment->laid_bytes, state.used_bytes - state.used_bytes / 32);
         }
     }
     return 0;

@@ -41,7 +41,7 @@ static int bury(struct goblin *store, const unsigned char *key, uint32_t key_len
     struct gb_append append = {
         .record = {.type = GB_RECORD_DELETE, .key_len = (uint16_t)key_len},
         .key = key,
-        .relocation = true,
+        .claim = GB_CLAIM_DELETE,
     };
     gb_lane_lock(lane);
     int rc = gb_lane_begin(lane, &append);
@@ -68,6 +68,19 @@ static int bury(struct goblin *store, const unsigned char *key, uint32_t key_len
     return rc;
 }
 
+static void forget(struct goblin *store, const unsigned char *key, uint32_t key_len)
+{
+    struct gb_locked locked;
+    gb_index_lock(store->index, gb_index_hash(key, key_len), &locked);
+    const struct gb_item *item = gb_index_find_locked(&locked, key, key_len);
+    if (item != NULL && is_expired(store, item)) {
+        atomic_store_explicit(&store->forgetful, true, memory_order_relaxed);
+        gb_store_forget_locked(store, &locked, item);
+        gb_tally_add_shared(&store->tally, GB_COUNT_left_expired, 1);
+    }
+    gb_index_unlock(&locked);
+}
+
 void gb_expire_some(struct goblin *store)
 {
     struct harvest harvest = {.store = store, .bytes = malloc(ROUND_BYTES)};
@@ -83,7 +96,12 @@ void gb_expire_some(struct goblin *store)
     for (size_t at = 0; rc == 0 && at < harvest.len;) {
         uint32_t key_len = 0;
         memcpy(&key_len, harvest.bytes + at, sizeof(key_len));
-        rc = bury(store, harvest.bytes + at + sizeof(key_len), key_len);
+        const unsigned char *key = harvest.bytes + at + sizeof(key_len);
+        if (store->options.mode == GOBLIN_MODE_CACHE) {
+            forget(store, key, key_len);
+        } else {
+            rc = bury(store, key, key_len);
+        }
         at += sizeof(key_len) + key_len;
     }
     free(harvest.bytes);

@@ -108,7 +108,7 @@ static int append_clears(struct goblin *store, uint64_t serials[GB_LANES_MAX])
     unsigned begun = 0;
     while (rc == 0 && begun < store->lane_count) {
         appends[begun] =
-            (struct gb_append){.record = {.type = GB_RECORD_CLEAR}, .relocation = true};
+            (struct gb_append){.record = {.type = GB_RECORD_CLEAR}, .claim = GB_CLAIM_MOVE};
         rc = gb_lane_begin(&store->lanes[begun], &appends[begun]);
         begun += rc == 0;
     }

@@ -1,4 +1,4 @@
-/* The keeper's rounds. */
+/* The rounds of the background threads. */
 #include "engine/keeper.h"
 
 #include <errno.h>
@@ -7,6 +7,7 @@
 #include "engine/expire.h"
 #include "engine/reclaim.h"
 #include "engine/recover.h"
+#include "engine/throttle.h"
 
 #define ROUND_NS       50000000L
 #define PREFAULT_BYTES (32u << 20)         /* of RAM, beyond the blocks in use */
@@ -39,11 +40,46 @@ static void keep_memory(struct goblin *store)
     gb_arena_prefault(&store->arena, PREFAULT_BYTES >> store->arena.block_shift);
 }
 
-static void settle_all(struct goblin *store)
+/* A quarter of what lies in segments is dead. */
+static bool has_garbage(struct goblin *store)
 {
+    struct gb_segments *segments = &store->segments;
+    uint64_t used = segments->count - gb_segments_free_count(segments);
+    return atomic_load(&segments->live_bytes) < used * segments->segment_bytes / 4 * 3;
+}
+
+/* What waits for its footer may be what can be emptied. Before anything is evicted though there is
+ * garbage, and before a store is called full, that is worth waiting for. */
+static int try_harder(struct goblin *store)
+{
+    bool all = store->options.mode == GOBLIN_MODE_STORE || has_garbage(store);
     for (unsigned i = 0; i < store->lane_count; i++) {
-        (void)gb_lane_settle(&store->lanes[i], true);
+        (void)gb_lane_settle(&store->lanes[i], all);
     }
+    return gb_reclaim_one(store, GB_EFFORT_ANY);
+}
+
+/* One segment after the other until enough are free, or will be. */
+static void make_room(struct goblin *store)
+{
+    uint32_t freed = gb_reclaim_drained(store);
+    bool found = true;
+    while (found && gb_segments_coming_count(&store->segments) < gb_reclaim_target(store) &&
+           !atomic_load(&store->keeper_stop)) {
+        gb_throttle_begin(store);
+        int rc = gb_reclaim_one(store, GB_EFFORT_MOVE);
+        rc = rc != 0 ? rc : try_harder(store);
+        found = rc > 0;
+        freed += found;
+    }
+    if (!found ||
+        (freed == 0 && gb_segments_free_count(&store->segments) < gb_reclaim_target(store))) {
+        atomic_fetch_add(&store->reclaim_failures, 1);
+        if (store->options.mode == GOBLIN_MODE_STORE) {
+            gb_segments_none(&store->segments);
+        }
+    }
+    gb_throttle_end(store);
 }
 
 static void keep_disk(struct goblin *store)
@@ -53,39 +89,20 @@ static void keep_disk(struct goblin *store)
         gb_store_log(store, GOBLIN_LOG_ERROR, "making segments ahead failed: %s",
                      goblin_strerror(prepared));
     }
-    while (gb_segments_free_count(&store->segments) < gb_reclaim_target(store) &&
-           !atomic_load(&store->keeper_stop)) {
-        int rc = gb_reclaim_one(store);
-        if (rc == 0) {
-            /* What waits for its footer may be the oldest of its lane. */
-            settle_all(store);
-            rc = gb_reclaim_one(store);
-        }
-        if (rc < 0 && rc != -ECANCELED) {
-            gb_store_log(store, GOBLIN_LOG_ERROR, "reclaiming a segment failed: %s",
-                         goblin_strerror(rc));
-        }
-        if (rc <= 0) {
-            atomic_fetch_add(&store->reclaim_failures, 1);
-            if (store->options.mode == GOBLIN_MODE_STORE) {
-                gb_segments_none(&store->segments);
-            }
-            return;
-        }
-    }
+    gb_expire_some(store);
+    make_room(store);
 }
 
 void gb_keeper_round(struct goblin *store)
 {
     keep_memory(store);
     keep_lanes(store);
-    if (store->options.mode == GOBLIN_MODE_STORE) {
-        gb_expire_some(store);
-    }
     keep_disk(store);
 }
 
-static void wait_round(struct goblin *store)
+/* ---- threads ------------------------------------------------------------------------------- */
+
+static void wait_round(struct goblin *store, uint32_t bit)
 {
     struct timespec until;
     (void)clock_gettime(CLOCK_REALTIME, &until);
@@ -93,26 +110,39 @@ static void wait_round(struct goblin *store)
     until.tv_sec += until.tv_nsec / 1000000000;
     until.tv_nsec %= 1000000000;
     (void)pthread_mutex_lock(&store->keeper_lock);
-    if (!atomic_load(&store->keeper_poked) && !atomic_load(&store->keeper_stop)) {
-        (void)pthread_cond_timedwait(&store->keeper_wake, &store->keeper_lock, &until);
+    int rc = 0;
+    while (rc == 0 && (atomic_load(&store->poked) & bit) == 0 &&
+           !atomic_load(&store->keeper_stop)) {
+        rc = pthread_cond_timedwait(&store->keeper_wake, &store->keeper_lock, &until);
     }
-    atomic_store(&store->keeper_poked, false);
+    (void)atomic_fetch_and(&store->poked, ~bit);
     (void)pthread_mutex_unlock(&store->keeper_lock);
 }
 
 static void *keep(void *arg)
 {
     struct goblin *store = arg;
-    int64_t checkpointed = now_ns();
-    int64_t trimmed = checkpointed;
-    int64_t period = (int64_t)store->options.checkpoint_s * 1000000000;
+    int64_t trimmed = now_ns();
     while (!atomic_load(&store->keeper_stop)) {
-        wait_round(store);
-        gb_keeper_round(store);
+        wait_round(store, GB_POKED_KEEPER);
+        keep_memory(store);
+        keep_lanes(store);
         if (now_ns() - trimmed > IDLE_NS) {
             gb_pool_trim(store);
             trimmed = now_ns();
         }
+    }
+    return NULL;
+}
+
+static void *clean(void *arg)
+{
+    struct goblin *store = arg;
+    int64_t checkpointed = now_ns();
+    int64_t period = (int64_t)store->options.checkpoint_s * 1000000000;
+    while (!atomic_load(&store->keeper_stop)) {
+        wait_round(store, GB_POKED_CLEANER);
+        keep_disk(store);
         if (store->options.checkpoint_s != UINT32_MAX && now_ns() - checkpointed > period) {
             (void)gb_checkpoint_write(store, GB_CHECKPOINT_RUNNING);
             checkpointed = now_ns();
@@ -127,34 +157,41 @@ static void *warm(void *arg)
     return NULL;
 }
 
+static int start(struct gb_worker *worker, struct goblin *store, void *(*work)(void *))
+{
+    int rc = pthread_create(&worker->thread, NULL, work, store);
+    worker->running = rc == 0;
+    return -rc;
+}
+
+static void join(struct gb_worker *worker)
+{
+    if (worker->running) {
+        (void)pthread_join(worker->thread, NULL);
+        worker->running = false;
+    }
+}
+
 int gb_keeper_start(struct goblin *store)
 {
-    int rc = pthread_create(&store->keeper, NULL, keep, store);
-    if (rc != 0) {
-        return -rc;
-    }
-    store->keeper_running = true;
-    atomic_store(&store->warming, gb_index_count(store->index) > 0);
-    if (atomic_load(&store->warming)) {
-        rc = pthread_create(&store->warmer, NULL, warm, store);
-        store->warmer_running = rc == 0;
+    int rc = start(&store->keeper, store, keep);
+    rc = rc == 0 ? start(&store->cleaner, store, clean) : rc;
+    bool cold = rc == 0 && gb_index_count(store->index) > 0;
+    atomic_store(&store->warming, cold);
+    if (cold) {
+        rc = start(&store->warmer, store, warm);
         atomic_store(&store->warming, rc == 0);
     }
-    return -rc;
+    return rc;
 }
 
 void gb_keeper_stop(struct goblin *store)
 {
+    (void)pthread_mutex_lock(&store->keeper_lock);
     atomic_store(&store->keeper_stop, true);
-    if (store->warmer_running) {
-        (void)pthread_join(store->warmer, NULL);
-        store->warmer_running = false;
-    }
-    if (store->keeper_running) {
-        (void)pthread_mutex_lock(&store->keeper_lock);
-        (void)pthread_cond_signal(&store->keeper_wake);
-        (void)pthread_mutex_unlock(&store->keeper_lock);
-        (void)pthread_join(store->keeper, NULL);
-        store->keeper_running = false;
-    }
+    (void)pthread_cond_broadcast(&store->keeper_wake);
+    (void)pthread_mutex_unlock(&store->keeper_lock);
+    join(&store->warmer);
+    join(&store->cleaner);
+    join(&store->keeper);
 }

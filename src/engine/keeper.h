@@ -1,8 +1,10 @@
 /*
- * The keeper: one background thread per store. It flushes write blocks that have waited long
- * enough, writes footers, keeps blocks of RAM and segments of disk free ahead of need, and writes
- * checkpoints. A second thread warms heads after open and then ends. A store without them, as the
- * simulation has it, makes its rounds by gb_keeper_round or when it runs out of segments.
+ * The background threads of a store. The keeper flushes write blocks that have waited long enough,
+ * writes footers and keeps blocks of RAM free ahead of need; nothing it does takes long, because
+ * what `flush_ms` promises rests on it. The cleaner makes segment files, deletes what has expired,
+ * empties segments and writes checkpoints. The warmer brings heads back after open and ends. A
+ * store without them, as the simulation has it, makes its rounds by gb_keeper_round or when it runs
+ * out of segments.
  */
 #ifndef GB_ENGINE_KEEPER_H
 #define GB_ENGINE_KEEPER_H
@@ -12,7 +14,7 @@
 int gb_keeper_start(struct goblin *store);
 void gb_keeper_stop(struct goblin *store);
 
-/* What the keeper does each time it wakes, but for checkpoints. Blocks. */
+/* What keeper and cleaner do each time they wake, but for checkpoints. Blocks. */
 void gb_keeper_round(struct goblin *store);
 
 #endif

@@ -358,17 +358,19 @@ static void note_stray(struct gb_lane *lane, const struct gb_segment *segment)
     }
 }
 
-static int open_segment(struct gb_lane *lane, bool relocation)
+static int open_segment(struct gb_lane *lane, enum gb_claim claim)
 {
     struct goblin *store = lane->store;
     uint64_t generation = gb_store_next_sequence(store);
-    uint32_t reserve = relocation ? 0 : gb_lane_reserve_segments(store);
+    uint32_t reserve = gb_lane_reserve_segments(store, claim);
     int rc = gb_segments_take(&store->segments, lane->number, generation, reserve, &lane->segment);
     if (rc < 0) {
         lane->segment = NULL;
         return rc;
     }
     note_stray(lane, lane->segment);
+    /* What is being emptied fits into it; filled up by others, it would free nothing ever. */
+    lane->moves_only = claim == GB_CLAIM_MOVE && gb_segments_free_count(&store->segments) == 0;
     gb_store_poke(store); /* to make files, or room, for the next ones */
     lane->position = 0;
     lane->footer = (struct gb_segment_footer){.generation = generation};
@@ -473,7 +475,7 @@ static uint64_t room_needed(const struct gb_lane *lane, const struct gb_append *
     return record + gb_span(0, summary) + 2 * (uint64_t)GB_BLOCK + GB_SEGMENT_FOOTER;
 }
 
-/* Waits, with the lane unlocked, until the keeper has freed a segment or has found nothing. */
+/* Waits, with the lane unlocked, until the cleaner has freed a segment or has found nothing. */
 static int wait_for_space(struct gb_lane *lane)
 {
     struct goblin *store = lane->store;
@@ -481,12 +483,12 @@ static int wait_for_space(struct gb_lane *lane)
     gb_lane_unlock(lane);
     uint32_t failures = atomic_load(&store->reclaim_failures);
     /* A cache is never full for long: streams and readers that keep old segments end. */
-    bool cache = store->options.mode == GOBLIN_MODE_CACHE && store->keeper_running;
+    bool cache = store->options.mode == GOBLIN_MODE_CACHE && store->cleaner.running;
     uint32_t patience = cache ? CACHE_PATIENCE : 2;
     int rc = -ENOSPC;
     (void)pthread_mutex_lock(&segments->lock);
     while (!atomic_load(&store->keeper_stop)) {
-        if (segments->free_count > gb_lane_reserve_segments(store)) {
+        if (segments->free_count > gb_lane_reserve_segments(store, GB_CLAIM_PLAIN)) {
             rc = 0;
             break;
         }
@@ -494,13 +496,14 @@ static int wait_for_space(struct gb_lane *lane)
             break;
         }
         (void)pthread_mutex_unlock(&segments->lock);
-        if (store->keeper_running) {
+        if (store->cleaner.running) {
             gb_store_poke(store);
         } else {
             gb_keeper_round(store);
         }
         (void)pthread_mutex_lock(&segments->lock);
-        if (segments->free_count > gb_lane_reserve_segments(store) || !store->keeper_running) {
+        if (segments->free_count > gb_lane_reserve_segments(store, GB_CLAIM_PLAIN) ||
+            !store->cleaner.running) {
             continue;
         }
         struct timespec until;
@@ -517,28 +520,41 @@ static int wait_for_space(struct gb_lane *lane)
 
 /* Whether to turn to another segment. While there is none, one with something alive in it stays
  * open for the small records that still fit, such as deletes. */
-static bool may_turn(struct gb_lane *lane, bool relocation)
+static bool may_turn(struct gb_lane *lane, enum gb_claim claim)
 {
     struct gb_segments *segments = &lane->store->segments;
-    uint32_t reserve = relocation ? 0 : gb_lane_reserve_segments(lane->store);
+    uint32_t reserve = gb_lane_reserve_segments(lane->store, claim);
+    if (lane->moves_only && claim != GB_CLAIM_MOVE) {
+        return false;
+    }
     return lane->segment == NULL || atomic_load(&lane->segment->live_bytes) == 0 ||
            gb_segments_free_count(segments) > reserve;
 }
 
-int gb_lane_ready(struct gb_lane *lane, uint64_t need, bool relocation)
+static bool may_fill(struct gb_lane *lane, enum gb_claim claim)
+{
+    if (lane->moves_only && claim != GB_CLAIM_MOVE) {
+        lane->moves_only = gb_segments_free_count(&lane->store->segments) == 0;
+        return !lane->moves_only;
+    }
+    return true;
+}
+
+int gb_lane_ready(struct gb_lane *lane, uint64_t need, enum gb_claim claim)
 {
     struct goblin *store = lane->store;
     for (;;) {
-        if (lane->segment != NULL && lane->position + need <= store->segments.segment_bytes &&
+        if (lane->segment != NULL && may_fill(lane, claim) &&
+            lane->position + need <= store->segments.segment_bytes &&
             lane->footer.piece_count + 2 < GB_PIECES_MAX) {
             return 0;
         }
         int rc = -ENOSPC;
-        if (may_turn(lane, relocation)) {
+        if (may_turn(lane, claim)) {
             rc = gb_lane_seal(lane);
-            rc = rc < 0 ? rc : open_segment(lane, relocation);
+            rc = rc < 0 ? rc : open_segment(lane, claim);
         }
-        if (rc == -ENOSPC && !relocation) {
+        if (rc == -ENOSPC && claim == GB_CLAIM_PLAIN) {
             rc = wait_for_space(lane);
         }
         if (rc < 0) {
@@ -551,7 +567,7 @@ int gb_lane_ready(struct gb_lane *lane, uint64_t need, bool relocation)
 
 int gb_lane_begin(struct gb_lane *lane, struct gb_append *append)
 {
-    int rc = gb_lane_ready(lane, room_needed(lane, append), append->relocation);
+    int rc = gb_lane_ready(lane, room_needed(lane, append), append->claim);
     if (rc < 0) {
         return rc;
     }
@@ -565,6 +581,7 @@ int gb_lane_begin(struct gb_lane *lane, struct gb_append *append)
 uint64_t gb_lane_commit(struct gb_lane *lane, struct gb_append *append, uint64_t sequence)
 {
     stamp(lane, append, sequence);
+    gb_segment_count_laid(lane->segment, &append->record);
     uint64_t serial = lane->current != NULL ? lane->current->serial : lane->next_serial - 1;
     /* Room for it was made before the record was laid; a fault here is the device's, and the
      * segment is then scanned instead of summarised. */
@@ -584,7 +601,7 @@ int gb_lane_reserve(struct gb_lane *lane, struct goblin_slice key, uint64_t stre
     };
     /* The tables of a region and its padding come on top of what room_needed counts. */
     uint64_t overhead = room_needed(lane, &extent) - least;
-    int rc = gb_lane_ready(lane, least + overhead, false);
+    int rc = gb_lane_ready(lane, least + overhead, room->claim);
     if (rc < 0) {
         return rc;
     }
@@ -612,14 +629,13 @@ int gb_lane_reserve(struct gb_lane *lane, struct goblin_slice key, uint64_t stre
     stamp(lane, &extent, gb_store_next_sequence(lane->store));
     GB_ASSERT(lane->current == extent.first && extent.first != NULL);
     rc = gb_lane_submit(lane, lane->current);
-    *room = (struct gb_room){
-        .segment = lane->segment,
-        .offset = extent.layout.payload_offset,
-        .len = extent.record.size,
-    };
+    room->segment = lane->segment;
+    room->offset = extent.layout.payload_offset;
+    room->len = extent.record.size;
     GB_ASSERT(lane->position == room->offset);
     atomic_fetch_add(&lane->segment->pending, 1);
     lane->position = extent.layout.end;
+    gb_segment_count_laid(lane->segment, &extent.record);
     int summed = summarise(lane, &extent);
     return rc < 0 ? rc : summed;
 }

@@ -60,6 +60,7 @@ struct gb_lane {
 
     struct gb_segment *segment; /* open one, or NULL */
     uint64_t position;          /* where the next byte goes in it */
+    bool moves_only;            /* it was the last free one: only the cleaner may fill it yet */
     struct gb_write_block blocks[GB_LANE_BLOCKS_MAX];
     unsigned block_count; /* that it may have at once; made when needed, freed when idle */
     struct gb_write_block *current; /* NULL: none */
@@ -103,13 +104,20 @@ static inline void gb_lane_unlock(struct gb_lane *lane)
 
 /* ---- appending, all with the lane locked --------------------------------------------------- */
 
+/* How far an append may go into the last free segments. */
+enum gb_claim {
+    GB_CLAIM_PLAIN,  /* waits, and fails in the end, while only the reserve is free */
+    GB_CLAIM_DELETE, /* what makes room for others: all but the cleaner's one */
+    GB_CLAIM_MOVE,   /* the cleaner's: the last one too */
+};
+
 struct gb_append {
     struct gb_record record; /* in: all but the sequence */
     const void *key;         /* in */
     const void *parts[2];    /* in: the inline payload, in up to two parts */
     size_t part_len[2];
     const unsigned char *extents; /* in: PUT with extent_count: the encoded list (also parts[0]) */
-    bool relocation;              /* in: may use the segments kept for reclaiming */
+    enum gb_claim claim;          /* in */
 
     uint64_t offset;         /* out: of the record */
     struct gb_layout layout; /* out */
@@ -132,6 +140,7 @@ void gb_lane_cancel(struct gb_lane *lane, struct gb_append *append);
 /* Room for a piece of a stream: an EXTENT record for up to `want` payload bytes, at least `least`.
  * The caller writes payload and table itself, then lowers segment->pending. */
 struct gb_room {
+    enum gb_claim claim; /* in */
     struct gb_segment *segment;
     uint64_t offset; /* of the payload, on a GB_BLOCK boundary */
     uint64_t len;

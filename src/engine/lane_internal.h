@@ -19,9 +19,9 @@ void gb_lane_advance(struct gb_lane *lane, struct gb_segment *segment);
 int gb_lane_seal(struct gb_lane *lane);
 
 /* An open segment with `need` bytes left. May unlock and lock the lane. */
-int gb_lane_ready(struct gb_lane *lane, uint64_t need, bool relocation);
+int gb_lane_ready(struct gb_lane *lane, uint64_t need, enum gb_claim claim);
 
-/* Free segments that only relocations may take. */
-uint32_t gb_lane_reserve_segments(const struct goblin *store);
+/* Free segments that such appends must leave. */
+uint32_t gb_lane_reserve_segments(const struct goblin *store, enum gb_claim claim);
 
 #endif

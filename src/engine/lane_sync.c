@@ -8,12 +8,15 @@
 #include "engine/lane_internal.h"
 #include "engine/store.h"
 
-uint32_t gb_lane_reserve_segments(const struct goblin *store)
+uint32_t gb_lane_reserve_segments(const struct goblin *store, enum gb_claim claim)
 {
-    if (store->options.mode == GOBLIN_MODE_CACHE) {
+    if (claim == GB_CLAIM_MOVE) {
+        return 0;
+    }
+    if (claim == GB_CLAIM_DELETE || store->options.mode == GOBLIN_MODE_CACHE) {
         return 1;
     }
-    /* One for the keeper and one for each lane's deletes, as far as that is a small part. */
+    /* One for the cleaner and one for each lane's deletes, as far as that is a small part. */
     return (uint32_t)gb_min(gb_max(2, store->segments.count / 32), store->lane_count + 1);
 }
 

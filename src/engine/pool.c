@@ -19,7 +19,7 @@ static void unmap(struct goblin *store, void *block)
     atomic_fetch_sub(&store->budget.write, bytes);
 }
 
-void *gb_pool_take(struct goblin *store)
+static void *take(struct goblin *store, uint64_t most)
 {
     struct gb_pool *pool = &store->pool;
     void *block = NULL;
@@ -30,8 +30,7 @@ void *gb_pool_take(struct goblin *store)
     }
     (void)pthread_mutex_unlock(&pool->lock);
     uint32_t bytes = store->options.write_block_bytes;
-    if (block != NULL ||
-        !gb_store_take_memory(store, &store->budget.write, bytes, store->budget.total / 4)) {
+    if (block != NULL || !gb_store_take_memory(store, &store->budget.write, bytes, most)) {
         return block;
     }
     block = gb_iomem_map(bytes);
@@ -40,6 +39,16 @@ void *gb_pool_take(struct goblin *store)
         return NULL;
     }
     return block;
+}
+
+void *gb_pool_take(struct goblin *store)
+{
+    return take(store, store->budget.total / 4);
+}
+
+void *gb_pool_take_anyway(struct goblin *store)
+{
+    return take(store, UINT64_MAX);
 }
 
 void gb_pool_give(struct goblin *store, void *block)

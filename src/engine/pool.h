@@ -28,6 +28,8 @@ void gb_pool_fini(struct goblin *store);
 
 /* NULL: out of memory, or the budget has no more for writing. */
 void *gb_pool_take(struct goblin *store);
+/* The same with the budget's last word unheard: NULL only if the system has none. */
+void *gb_pool_take_anyway(struct goblin *store);
 void gb_pool_give(struct goblin *store, void *block);
 
 /* Unmaps what nobody has needed since the last call. */

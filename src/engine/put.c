@@ -6,6 +6,7 @@
 
 #include "base/assert.h"
 #include "engine/rcu.h"
+#include "engine/throttle.h"
 
 static const struct goblin_put_options no_options;
 
@@ -254,6 +255,7 @@ int goblin_put(struct goblin *store, struct goblin_slice key, struct goblin_slic
         .resident_len = {options->meta.len, value.len},
     };
     struct gb_lane *lane = publication.lane;
+    gb_throttle_wait(store, size);
     gb_lane_lock(lane);
     int answer = gb_publish(store, &publication);
     gb_tally_add(&lane->tally, answer == GOBLIN_OK ? GB_COUNT_puts : GB_COUNT_puts_refused,
@@ -330,8 +332,8 @@ static int amend(struct goblin *store, struct goblin_slice key, struct gb_append
     bool erase = append->record.type == GB_RECORD_DELETE;
     gb_lane_lock(lane);
     int rc = gb_lane_begin(lane, append);
-    if (rc == -ENOSPC && append->relocation) {
-        append->relocation = false; /* this way it waits for the keeper */
+    if (rc == -ENOSPC && append->claim == GB_CLAIM_DELETE) {
+        append->claim = GB_CLAIM_PLAIN; /* this way it waits for the cleaner */
         rc = gb_lane_begin(lane, append);
     }
     if (rc < 0) {
@@ -378,10 +380,7 @@ int goblin_delete(struct goblin *store, struct goblin_slice key,
         options->condition != GOBLIN_IF_PRESENT) {
         return -EINVAL;
     }
-    /* A delete makes room, so a full store lets it use the segments kept for that; a cache makes
-     * room by itself, and would have none to do it with. */
-    struct gb_append append = {.record = {.type = GB_RECORD_DELETE},
-                               .relocation = store->options.mode == GOBLIN_MODE_STORE};
+    struct gb_append append = {.record = {.type = GB_RECORD_DELETE}, .claim = GB_CLAIM_DELETE};
     return amend(store, key, &append, options);
 }
 

@@ -1,9 +1,8 @@
 /*
- * Reclaiming disk. In cache mode the oldest segment of all goes: what was read since it was
- * written is copied forward within a budget, the rest leaves. It is the oldest of its lane, so
- * nothing older of its keys can come back and its tombstones leave with it. In store mode only
- * segments in which nothing lives are freed, and their tombstones move on while the lane has
- * anything older.
+ * Reclaiming disk. A segment is emptied by going through its records: what lives is moved or, where
+ * a cache evicts, leaves; deletes move on while anything older of their lane is there, and so a
+ * tombstone is written for whatever leaves a segment that is not the oldest of its lane. Then all
+ * that replaces it is synced, its header is wiped, and it is free.
  */
 #include "engine/reclaim.h"
 
@@ -14,267 +13,279 @@
 
 #include "base/assert.h"
 #include "engine/lane_internal.h"
-#include "engine/put.h"
 #include "engine/rcu.h"
-#include "engine/tape.h"
+#include "engine/relocate.h"
+#include "engine/throttle.h"
 
-#define REINSERT_SHARE 4u /* at most 1/4 of a segment is copied forward */
+#define REINSERT_SHARE 4u /* eviction copies at most 1/4 of a segment forward */
 
 struct reclaim {
     struct goblin *store;
-    struct gb_segment *segment;
-    struct gb_tape payloads; /* for copying; records come through another tape */
-    uint64_t budget;         /* bytes that may still be copied forward */
-    bool oldest;             /* of its lane */
-    unsigned char *buffer;
-    uint32_t resident; /* payload bytes in RAM of the object just judged */
+    struct gb_victim victim;
+    struct gb_mover mover;
+    uint64_t budget;   /* bytes that eviction may still copy forward */
+    uint64_t position; /* of the last record met */
+    uint64_t counted;  /* moved bytes that are off the writers' credit */
+    bool unsure;       /* something could not be moved on: the segment must not be wiped */
 };
 
 /* ---- one object ---------------------------------------------------------------------------- */
 
-/* Whether an object in extents has one in the segment. */
-static bool touches(const struct gb_item *item, uint32_t slot)
+static void count_left(struct goblin *store, enum gb_counter reason)
 {
-    const unsigned char *side = item->key + gb_item_key_len(item);
-    uint64_t count = gb_load_le64(side);
-    for (uint64_t i = 0; i < count; i++) {
-        struct gb_extent extent;
-        if (gb_extent_decode(&extent, side + GB_EXTENTS_HEADER + i * GB_EXTENT_SIZE) == 0 &&
-            gb_place_slot(extent.place) == slot) {
-            return true;
-        }
-    }
-    return false;
+    gb_tally_add_shared(&store->tally, reason, 1);
 }
 
-enum verdict { GONE, DROPPED, KEEP };
+enum fate {
+    GONE,      /* nothing of it is here, and its key has something newer */
+    FORGOTTEN, /* the key has nothing at all */
+    MOVES,
+    LEFT,
+};
 
-/* Decides about the object of an entry, and drops it unless it deserves to be copied. */
-static enum verdict judge(struct reclaim *reclaim, const struct gb_entry *entry)
+/* Decides about the object of an entry, and lets it go unless it is to move. */
+static enum fate judge(struct reclaim *reclaim, const struct gb_entry *entry)
 {
     struct goblin *store = reclaim->store;
     const struct gb_record *record = &entry->record;
-    enum verdict verdict = GONE;
+    uint32_t slot = reclaim->victim.segment->slot;
     struct gb_locked locked;
     gb_index_lock(store->index, gb_index_hash(entry->key, record->key_len), &locked);
     const struct gb_item *item = gb_index_find_locked(&locked, entry->key, record->key_len);
+    enum fate fate = item == NULL ? FORGOTTEN : GONE;
     bool extents = item != NULL && gb_item_form(item) == GB_FORM_EXTENTS;
     bool mine =
         item != NULL &&
         (record->type == GB_RECORD_EXTENT
-             ? extents && touches(item, reclaim->segment->slot)
+             ? extents && gb_relocate_touches(item, slot)
              : atomic_load_explicit(&item->sequence, memory_order_relaxed) == record->sequence);
     if (mine) {
         uint32_t epoch = atomic_load_explicit(&store->residency.epoch, memory_order_relaxed);
         uint8_t heat = atomic_load_explicit(&item->heat, memory_order_relaxed);
         uint64_t expiry = atomic_load_explicit(&item->expiry_meta, memory_order_relaxed);
         bool expired = gb_expired(gb_expiry_of(expiry), gb_store_now_ms(store));
-        uint64_t span = gb_span(record->key_len, gb_item_size(item));
-        if (!expired && !extents && gb_heat_count(heat, epoch) > 0 && span <= reclaim->budget) {
-            verdict = KEEP;
-            reclaim->resident = gb_item_resident(item);
-        } else {
-            verdict = DROPPED;
+        bool liked = !extents && gb_heat_count(heat, epoch) > 0 &&
+                     gb_span(record->key_len, gb_item_size(item)) <= reclaim->budget;
+        fate = !expired && (!reclaim->victim.evict || liked) ? MOVES : LEFT;
+        if (fate == LEFT) {
             gb_store_forget_locked(store, &locked, item);
-            gb_tally_add_shared(&store->tally, expired ? GB_COUNT_left_expired : GB_COUNT_left_disk,
-                                1);
+            count_left(store, expired ? GB_COUNT_left_expired : GB_COUNT_left_disk);
         }
     }
     gb_index_unlock(&locked);
-    return verdict;
+    return fate;
 }
 
-/* Copies the object's record to the head of its lane. */
-static int copy_forward(struct reclaim *reclaim, const struct gb_entry *entry)
+/* Lets go of what has something in the segment and cannot move. */
+static bool drop(struct reclaim *reclaim, struct goblin_slice key, enum gb_counter reason)
 {
     struct goblin *store = reclaim->store;
-    struct gb_layout layout;
-    gb_record_layout(&entry->record, entry->place, &layout);
-    int rc = gb_tape_payload(&reclaim->payloads, layout.payload_offset, layout.payload_len,
-                             reclaim->buffer);
-    if (rc < 0) {
+    uint32_t slot = reclaim->victim.segment->slot;
+    struct gb_locked locked;
+    gb_index_lock(store->index, gb_index_hash(key.data, key.len), &locked);
+    const struct gb_item *item = gb_index_find_locked(&locked, key.data, key.len);
+    bool here = item != NULL &&
+                (gb_place_slot(atomic_load_explicit(&item->place, memory_order_relaxed)) == slot ||
+                 (gb_item_form(item) == GB_FORM_EXTENTS && gb_relocate_touches(item, slot)));
+    if (here) {
+        gb_store_forget_locked(store, &locked, item);
+        count_left(store, reason);
+    }
+    gb_index_unlock(&locked);
+    return here;
+}
+
+/* A tombstone for what has left, if records of its key may lie elsewhere. */
+static int bury(struct reclaim *reclaim, struct goblin_slice key, bool elsewhere)
+{
+    if (reclaim->victim.oldest && !elsewhere) {
+        return 0;
+    }
+    int rc = gb_relocate_bury(&reclaim->mover, key);
+    if (rc < 0 && !reclaim->victim.oldest) {
+        /* The record stays, and is met again. */
+        atomic_store_explicit(&reclaim->store->forgetful, true, memory_order_relaxed);
         return rc;
     }
-    static const struct goblin_put_options always;
-    uint64_t hash = gb_index_hash(entry->key, entry->record.key_len);
-    struct gb_publication publication = {
-        .lane = gb_store_lane(store, hash),
-        .hash = hash,
-        .append = {.record = entry->record,
-                   .key = entry->key,
-                   .parts = {reclaim->buffer},
-                   .part_len = {layout.payload_len},
-                   .relocation = true},
-        .options = &always,
-        .form = GB_FORM_DIRECT,
-        .object_size = entry->record.size,
-        .resident_parts = {reclaim->buffer},
-        .resident_len = {layout.payload_len},
-        .resident_want = reclaim->resident,
-        .relocates = entry->record.sequence,
-    };
-    gb_lane_lock(publication.lane);
-    rc = gb_publish(store, &publication);
-    gb_lane_unlock(publication.lane);
-    if (rc == GOBLIN_OK) {
-        uint64_t span = gb_span(entry->record.key_len, layout.payload_len);
-        reclaim->budget -= gb_min(reclaim->budget, span);
-        gb_tally_add_shared(&store->tally, GB_COUNT_reinserted_bytes, span);
-    }
-    return rc < 0 ? rc : 0;
+    /* Of the lane's oldest without room for it the rest must still leave, or nothing ever would. */
+    return 0;
 }
 
-/* What a record about `item` (NULL: the key has none) must say when it moves on. False: it is
- * needed no longer. */
-static bool amend(struct gb_record *record, const struct gb_item *item)
+static bool is_for_want_of_room(int rc)
 {
-    if (item == NULL) {
-        /* Deleted, or expired by an expiry that must not be forgotten. */
-        *record = (struct gb_record){
-            .type = GB_RECORD_DELETE, .key_len = record->key_len, .version = record->version};
-        return true;
-    }
-    if (record->type != GB_RECORD_META ||
-        atomic_load_explicit(&item->sequence, memory_order_relaxed) != record->link) {
-        return false;
-    }
-    /* The last expiry counts, also when an earlier one moves on behind it. */
-    record->expires_ms =
-        gb_expiry_of(atomic_load_explicit(&item->expiry_meta, memory_order_relaxed));
-    return true;
+    return rc == -ENOSPC || rc == -ENOMEM;
 }
 
-/* A tombstone that still guards against something older, or an expiry that still amends something
- * older, moves on. */
-static int move_amendment(struct goblin *store, const struct gb_entry *entry)
+/* Moves an object. What cannot be read leaves, with a line that says so. */
+static int move(struct reclaim *reclaim, struct goblin_slice key, bool elsewhere)
 {
-    uint64_t hash = gb_index_hash(entry->key, entry->record.key_len);
-    struct gb_lane *lane = gb_store_lane(store, hash);
-    struct gb_append append = {.record = entry->record, .key = entry->key, .relocation = true};
-    gb_lane_lock(lane);
-    int rc = gb_lane_begin(lane, &append);
+    struct goblin *store = reclaim->store;
+    uint64_t before = reclaim->mover.moved_bytes;
+    int rc = gb_relocate_object(&reclaim->mover, key);
+    reclaim->budget -= gb_min(reclaim->budget, reclaim->mover.moved_bytes - before);
     if (rc == 0) {
-        struct gb_locked locked;
-        gb_index_lock(store->index, hash, &locked);
-        bool counts =
-            amend(&append.record, gb_index_find_locked(&locked, entry->key, entry->record.key_len));
-        uint64_t sequence = counts ? gb_store_next_sequence(store) : 0;
-        gb_index_unlock(&locked);
-        if (counts) {
-            (void)gb_lane_commit(lane, &append, sequence);
-        } else {
-            gb_lane_cancel(lane, &append);
-        }
+        return 0;
     }
-    gb_lane_unlock(lane);
-    return rc;
+    bool room = is_for_want_of_room(rc);
+    if (room && !reclaim->victim.evict) {
+        return rc;
+    }
+    if (!room && rc != GOBLIN_ECORRUPT && store->options.mode == GOBLIN_MODE_STORE) {
+        reclaim->unsure = true; /* another day the drive may give it */
+        return 0;
+    }
+    reclaim->budget = 0;
+    if (!room) {
+        gb_store_log(store, GOBLIN_LOG_ERROR,
+                     "segment %u: an object of it cannot be moved (%s) and is dropped",
+                     reclaim->victim.segment->slot, goblin_strerror(rc));
+    }
+    bool dropped = drop(reclaim, key, room ? GB_COUNT_left_disk : GB_COUNT_left_bad);
+    return dropped ? bury(reclaim, key, elsewhere) : 0;
 }
 
-/* An object was dropped for one of its extents, and its record stays elsewhere: at recovery it
- * would not count, and a value before it could. */
-static int bury(struct goblin *store, const struct gb_entry *entry)
+static int take_object(struct reclaim *reclaim, const struct gb_entry *entry)
 {
-    struct gb_entry tombstone = *entry;
-    tombstone.record =
-        (struct gb_record){.type = GB_RECORD_DELETE, .key_len = entry->record.key_len};
-    return move_amendment(store, &tombstone);
+    const struct goblin_slice key = {entry->key, entry->record.key_len};
+    bool extent = entry->record.type == GB_RECORD_EXTENT;
+    switch (judge(reclaim, entry)) {
+    case MOVES:
+        return move(reclaim, key, extent);
+    case LEFT:
+        return bury(reclaim, key, extent);
+    case FORGOTTEN:
+        /* Let go without a tombstone, perhaps: an older record of its key must not step forward. */
+        return !extent && atomic_load_explicit(&reclaim->store->forgetful, memory_order_relaxed)
+                   ? bury(reclaim, key, false)
+                   : 0;
+    case GONE:
+    default:
+        return 0;
+    }
+}
+
+/* What was passed and did not have to be moved is room for writers. */
+static void earn(struct reclaim *reclaim, uint64_t position)
+{
+    uint64_t passed = position > reclaim->position ? position - reclaim->position : 0;
+    uint64_t moved = reclaim->mover.moved_bytes - reclaim->counted;
+    gb_throttle_earn(reclaim->store, (int64_t)passed - (int64_t)moved);
+    reclaim->position += passed;
+    reclaim->counted += moved;
 }
 
 static int take_entry(void *arg, const struct gb_entry *entry)
 {
     struct reclaim *reclaim = arg;
+    earn(reclaim, entry->place);
+    int rc = 0;
     switch (entry->record.type) {
     case GB_RECORD_DELETE:
     case GB_RECORD_META:
-        return reclaim->oldest ? 0 : move_amendment(reclaim->store, entry);
+        rc = reclaim->victim.oldest ? 0 : gb_relocate_amendment(&reclaim->mover, entry);
+        break;
     case GB_RECORD_CLEAR:
         /* It cannot move: a later place would clear what came after it. */
-        reclaim->segment->guarded = !reclaim->oldest;
-        return reclaim->oldest ? 0 : -EBUSY;
+        reclaim->victim.segment->guarded = !reclaim->victim.oldest;
+        rc = reclaim->victim.oldest ? 0 : -EBUSY;
+        break;
     case GB_RECORD_PUT:
     case GB_RECORD_EXTENT:
+        rc = take_object(reclaim, entry);
         break;
     case GB_RECORD_COMMIT:
     case GB_RECORD_BATCH:
     case GB_RECORD_SUMMARY:
     default:
-        return 0;
+        break;
     }
-    enum verdict verdict = judge(reclaim, entry);
-    if (verdict == KEEP && copy_forward(reclaim, entry) < 0) {
-        /* No room, or unreadable: then it leaves after all. */
-        reclaim->budget = 0;
-        (void)judge(reclaim, entry);
+    /* To the tape this would mean that the listing is bad. */
+    return rc == GOBLIN_ECORRUPT ? -EIO : rc;
+}
+
+/* ---- what the segment did not list --------------------------------------------------------- */
+
+#define STRAY_BYTES (64 * GB_KIB) /* of keys gathered at a time */
+
+struct strays {
+    const struct reclaim *reclaim;
+    unsigned char *bytes; /* keys, each behind its length */
+    size_t len;
+};
+
+static void gather(void *arg, struct gb_locked *locked, struct gb_item *item)
+{
+    (void)locked;
+    struct strays *strays = arg;
+    uint32_t slot = strays->reclaim->victim.segment->slot;
+    uint32_t key_len = gb_item_key_len(item);
+    bool here = gb_place_slot(atomic_load_explicit(&item->place, memory_order_relaxed)) == slot ||
+                (gb_item_form(item) == GB_FORM_EXTENTS && gb_relocate_touches(item, slot));
+    if (here && strays->len + sizeof(key_len) + key_len <= STRAY_BYTES) {
+        memcpy(strays->bytes + strays->len, &key_len, sizeof(key_len));
+        memcpy(strays->bytes + strays->len + sizeof(key_len), item->key, key_len);
+        strays->len += sizeof(key_len) + key_len;
     }
-    if (verdict == DROPPED && entry->record.type == GB_RECORD_EXTENT) {
-        /* Without room for a tombstone the rest must still leave, or nothing ever would. */
-        (void)bury(reclaim->store, entry);
+}
+
+static int move_strays(struct reclaim *reclaim, const struct strays *strays, uint64_t *count)
+{
+    int rc = 0;
+    for (size_t at = 0; rc == 0 && at < strays->len; ++*count) {
+        uint32_t key_len = 0;
+        memcpy(&key_len, strays->bytes + at, sizeof(key_len));
+        const struct goblin_slice key = {strays->bytes + at + sizeof(key_len), key_len};
+        rc = move(reclaim, key, true);
+        at += sizeof(key_len) + key_len;
     }
-    return 0;
+    return rc;
+}
+
+/* If the segment's own listing was incomplete, the index is asked. */
+static int take_strays(struct reclaim *reclaim)
+{
+    struct goblin *store = reclaim->store;
+    struct strays strays = {.reclaim = reclaim, .bytes = malloc(STRAY_BYTES)};
+    if (strays.bytes == NULL) {
+        return -ENOMEM;
+    }
+    uint64_t cursor = 0;
+    uint64_t count = 0;
+    int rc = 0;
+    do {
+        strays.len = 0;
+        do {
+            gb_index_scan_bucket(store->index, &cursor, gather, &strays);
+        } while (cursor != 0 && strays.len < STRAY_BYTES / 2);
+        rc = move_strays(reclaim, &strays, &count);
+    } while (rc == 0 && cursor != 0);
+    free(strays.bytes);
+    gb_store_log(store, GOBLIN_LOG_WARN, "segment %u did not list %llu of its objects",
+                 reclaim->victim.segment->slot, (unsigned long long)count);
+    return rc;
 }
 
 /* ---- one segment --------------------------------------------------------------------------- */
 
-struct orphan {
-    struct reclaim *reclaim;
-    uint64_t count;
-};
-
-static void drop_orphan(void *arg, struct gb_locked *locked, struct gb_item *item)
-{
-    struct orphan *orphan = arg;
-    struct goblin *store = orphan->reclaim->store;
-    uint32_t slot = orphan->reclaim->segment->slot;
-    bool here = gb_place_slot(atomic_load_explicit(&item->place, memory_order_relaxed)) == slot ||
-                (gb_item_form(item) == GB_FORM_EXTENTS && touches(item, slot));
-    if (here) {
-        gb_store_forget_locked(store, locked, item);
-        gb_tally_add_shared(&store->tally, GB_COUNT_left_disk, 1);
-        orphan->count++;
-    }
-}
-
-/* If the segment's own listing was incomplete, the index is asked. */
-static void drop_orphans(struct reclaim *reclaim)
-{
-    struct orphan orphan = {.reclaim = reclaim};
-    uint64_t cursor = 0;
-    do {
-        gb_index_scan_bucket(reclaim->store->index, &cursor, drop_orphan, &orphan);
-    } while (cursor != 0);
-    gb_store_log(reclaim->store, GOBLIN_LOG_WARN,
-                 "segment %u did not list %llu of its objects: they are dropped",
-                 reclaim->segment->slot, (unsigned long long)orphan.count);
-}
-
 /* What replaced an object of the segment, or moved on from it, must not be less safe than what it
  * replaces: all of it lies in the segment's own lane. */
-static int secure(struct goblin *store, const struct gb_segment *segment)
+static int secure(const struct reclaim *reclaim)
 {
-    struct gb_lane *lane = &store->lanes[segment->lane];
+    struct goblin *store = reclaim->store;
+    struct gb_lane *lane = &store->lanes[reclaim->victim.segment->lane];
     int rc = gb_segments_sync_streams(&store->segments);
     rc = rc < 0 ? rc : gb_lane_synced(lane, gb_lane_serial(lane));
-    /* A cache goes on beside a device that fails: to it what it loses is evicted. */
-    return store->options.mode == GOBLIN_MODE_CACHE ? 0 : rc;
+    /* A cache goes on beside a device that fails, as long as nothing can come back: to it what it
+     * loses is evicted. */
+    return reclaim->victim.evict && reclaim->victim.oldest ? 0 : rc;
 }
 
-/* Waits for readers, makes what it held unreadable for good, frees it. */
-static int retire(struct goblin *store, struct gb_segment *segment)
+/* The header goes before the slot can be reused, durably: a tombstone elsewhere may only leave when
+ * what it guards against is gone. */
+static int wipe(struct goblin *store, const struct gb_segment *segment)
 {
-    gb_rcu_synchronize();
-    while (atomic_load(&segment->readers) > 0) {
-        if (atomic_load(&store->keeper_stop)) {
-            gb_segments_keep(&store->segments, segment);
-            return -ECANCELED;
-        }
-        const struct timespec pause = {.tv_nsec = 1000000};
-        (void)nanosleep(&pause, NULL);
-    }
-    /* The header goes before the slot can be reused, durably: a tombstone elsewhere may only leave
-     * when what it guards against is gone. */
     void *block = NULL;
     if (posix_memalign(&block, GB_BLOCK, GB_BLOCK) != 0) {
-        gb_segments_keep(&store->segments, segment);
         return -ENOMEM;
     }
     memset(block, 0, GB_BLOCK);
@@ -282,21 +293,41 @@ static int retire(struct goblin *store, struct gb_segment *segment)
     int64_t n = ops->file_write(segment->file, block, GB_BLOCK, 0);
     int rc = n < 0 ? (int)n : ops->file_sync(segment->file);
     free(block);
-    if (rc < 0) {
-        gb_segments_keep(&store->segments, segment);
-        return rc;
-    }
     gb_store_count_write(store, GB_BLOCK);
-    gb_tally_add_shared(&store->tally, GB_COUNT_segments_reclaimed, 1);
-    gb_segments_free(&store->segments, segment);
-    return 1;
+    return rc < 0 ? rc : 0;
+}
+
+uint32_t gb_reclaim_drained(struct goblin *store)
+{
+    struct gb_segments *segments = &store->segments;
+    uint32_t freed = 0;
+    for (uint32_t i = 0; i < segments->count; i++) {
+        struct gb_segment *segment = &segments->table[i];
+        /* The cleaner alone makes them draining, and free again. */
+        if (segment->status != GB_SEGMENT_DRAINING || segment->stuck ||
+            atomic_load(&segment->readers) > 0) {
+            continue;
+        }
+        int rc = wipe(store, segment);
+        if (rc < 0) {
+            gb_segments_strand(segments, segment);
+            gb_store_log(store, GOBLIN_LOG_ERROR, "segment %u could not be freed (%s): it is lost",
+                         segment->slot, goblin_strerror(rc));
+            continue;
+        }
+        gb_tally_add_shared(&store->tally, GB_COUNT_segments_reclaimed, 1);
+        gb_segments_free(segments, segment);
+        freed++;
+    }
+    return freed;
 }
 
 static int empty(struct reclaim *reclaim)
 {
     struct goblin *store = reclaim->store;
+    struct gb_segment *segment = reclaim->victim.segment;
     struct gb_tape records;
-    int rc = gb_tape_open(&records, &store->segments, reclaim->segment);
+    int rc = gb_tape_open(&records, &store->segments, segment);
     if (rc < 0) {
         return rc;
     }
@@ -304,53 +335,74 @@ static int empty(struct reclaim *reclaim)
     bool sealed = false;
     rc = gb_tape_records(&records, take_entry, reclaim, &used, &sealed);
     gb_tape_close(&records);
-    if (atomic_load(&reclaim->segment->live_bytes) > 0) {
-        drop_orphans(reclaim);
+    if (rc == -EIO) {
+        /* Its deletes are not known: only where they guard against nothing may it go. */
+        reclaim->unsure = !reclaim->victim.oldest;
+        rc = 0;
     }
-    return rc < 0 && store->options.mode == GOBLIN_MODE_STORE ? rc : 0;
+    if (rc == 0 && atomic_load(&segment->live_bytes) > 0) {
+        rc = take_strays(reclaim);
+    }
+    if (rc == 0) {
+        earn(reclaim, store->segments.segment_bytes);
+    }
+    return rc == 0 && reclaim->unsure ? -EIO : rc;
+}
+
+static int reclaim_victim(struct goblin *store, const struct gb_victim *victim)
+{
+    struct reclaim reclaim = {
+        .store = store,
+        .victim = *victim,
+        .budget = store->segments.segment_bytes / REINSERT_SHARE,
+    };
+    int rc = gb_mover_init(&reclaim.mover, store, victim->segment);
+    if (rc == 0) {
+        rc = empty(&reclaim);
+        gb_mover_fini(&reclaim.mover);
+    }
+    rc = rc < 0 ? rc : secure(&reclaim);
+    if (rc < 0) {
+        gb_segments_keep(&store->segments, victim->segment);
+        return rc;
+    }
+    gb_segments_drain(&store->segments, victim->segment);
+    /* A request that looked the segment up has counted itself a reader by then. */
+    gb_rcu_synchronize();
+    (void)gb_reclaim_drained(store);
+    return 1;
 }
 
 uint32_t gb_reclaim_target(const struct goblin *store)
 {
-    return gb_lane_reserve_segments(store) + store->lane_count;
+    return gb_lane_reserve_segments(store, GB_CLAIM_PLAIN) + store->lane_count;
 }
 
-static int reclaim_segment(struct goblin *store, struct gb_segment *segment, bool oldest)
+int gb_reclaim_one(struct goblin *store, enum gb_effort effort)
 {
-    struct reclaim reclaim = {
-        .store = store,
-        .segment = segment,
-        .budget = store->segments.segment_bytes / REINSERT_SHARE,
-        .oldest = oldest,
-    };
-    reclaim.buffer = malloc(gb_lane_inline_max(store));
-    int rc = reclaim.buffer != NULL ? gb_tape_open(&reclaim.payloads, &store->segments, segment)
-                                    : -ENOMEM;
-    if (rc == 0) {
-        rc = empty(&reclaim);
-        gb_tape_close(&reclaim.payloads);
-    }
-    free(reclaim.buffer);
-    rc = rc < 0 ? rc : secure(store, segment);
-    if (rc < 0) {
-        gb_segments_keep(&store->segments, segment);
-        return rc;
-    }
-    return retire(store, segment);
-}
-
-int gb_reclaim_one(struct goblin *store)
-{
-    int rc = 0;
-    do {
-        bool oldest = true;
-        struct gb_segment *segment = store->options.mode == GOBLIN_MODE_CACHE
-                                         ? gb_segments_oldest(&store->segments)
-                                         : gb_segments_dead(&store->segments, &oldest);
-        if (segment == NULL) {
+    for (;;) {
+        struct gb_victim victim;
+        if (!gb_victim_choose(store, effort, &victim)) {
             return 0;
         }
-        rc = reclaim_segment(store, segment, oldest);
-    } while (rc == -EBUSY); /* guarded by now: the next one */
-    return rc == -ENOSPC ? 0 : rc;
+        int rc = reclaim_victim(store, &victim);
+        if (rc == -EBUSY) {
+            continue; /* guarded by now: the next one */
+        }
+        if (is_for_want_of_room(rc)) {
+            if (effort != GB_EFFORT_ANY || victim.evict ||
+                store->options.mode == GOBLIN_MODE_STORE) {
+                return 0;
+            }
+            effort = GB_EFFORT_EVICT;
+            continue;
+        }
+        if (rc < 0) {
+            victim.segment->stuck = true;
+            gb_store_log(store, GOBLIN_LOG_ERROR,
+                         "segment %u could not be emptied (%s) and is left alone",
+                         victim.segment->slot, goblin_strerror(rc));
+        }
+        return rc;
+    }
 }

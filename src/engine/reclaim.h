@@ -1,13 +1,18 @@
-/* Reclaiming disk: emptying segments so that lanes can fill them again. The keeper's work. */
+/* Reclaiming disk: emptying segments so that lanes can fill them again. The cleaner's work. */
 #ifndef GB_ENGINE_RECLAIM_H
 #define GB_ENGINE_RECLAIM_H
 
 #include "engine/store.h"
+#include "engine/victim.h"
 
-/* Frees one segment if one can be freed. 1: freed; 0: nothing to free now; negative: a fault. */
-int gb_reclaim_one(struct goblin *store);
+/* Empties one segment, if there is one worth it. 1: done; it is free, or will be as soon as its
+ * readers are done; 0: nothing to empty now; negative: a fault. */
+int gb_reclaim_one(struct goblin *store, enum gb_effort effort);
 
-/* Free segments the keeper tries to have. */
+/* Frees what was emptied and is not read any more. Returns how many segments. */
+uint32_t gb_reclaim_drained(struct goblin *store);
+
+/* Free segments the cleaner tries to have. */
 uint32_t gb_reclaim_target(const struct goblin *store);
 
 #endif

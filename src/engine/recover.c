@@ -224,6 +224,7 @@ static int replay_entry(void *arg, const struct gb_entry *entry)
 {
     struct replay *replay = arg;
     replay->max_sequence = gb_max(replay->max_sequence, entry->record.sequence);
+    gb_segment_count_laid(replay->segment, &entry->record);
     switch (entry->record.type) {
     case GB_RECORD_PUT:
         return replay_put(replay, entry);
@@ -263,6 +264,7 @@ static int replay_segment(struct goblin *store, struct gb_segment *segment)
         return rc;
     }
     struct replay replay = {.store = store, .tape = &tape, .segment = segment};
+    atomic_store(&segment->laid_bytes, 0);
     uint64_t used = 0;
     rc = gb_tape_records(&tape, replay_entry, &replay, &used, &replay.sealed);
     segment->used_bytes = gb_align_up(used, GB_BLOCK);

@@ -206,6 +206,7 @@ static uint32_t settle_item(struct goblin *store, struct gb_locked *locked, stru
     bool cache = store->options.mode == GOBLIN_MODE_CACHE;
     if (cache && gb_expired(expires, gb_store_now_ms(store))) {
         gb_store_forget_locked(store, locked, item);
+        atomic_store_explicit(&store->forgetful, true, memory_order_relaxed);
         gb_tally_add_shared(&store->tally, GB_COUNT_left_expired, 1);
         return 0;
     }

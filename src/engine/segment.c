@@ -205,9 +205,12 @@ int gb_segments_take(struct gb_segments *segments, unsigned lane, uint64_t gener
     segment->salt = salt;
     segment->used_bytes = 0;
     segment->guarded = false;
+    segment->stuck = false;
     atomic_store(&segment->unsafe, false);
     atomic_store(&segment->written, 0);
     atomic_store(&segment->live_bytes, 0);
+    atomic_store(&segment->laid_bytes, 0);
+    atomic_store(&segment->kept_bytes, 0);
     (void)pthread_mutex_unlock(&segments->lock);
 
     int rc = gb_segment_open_file(segments, segment, true);
@@ -225,39 +228,6 @@ void gb_segments_seal(struct gb_segments *segments, struct gb_segment *segment)
     GB_ASSERT(segment->status == GB_SEGMENT_OPEN);
     segment->status = GB_SEGMENT_SEALED;
     (void)pthread_mutex_unlock(&segments->lock);
-}
-
-static bool is_log(const struct gb_segment *segment)
-{
-    return segment->status == GB_SEGMENT_OPEN || segment->status == GB_SEGMENT_SEALED ||
-           segment->status == GB_SEGMENT_RECLAIMING;
-}
-
-struct gb_segment *gb_segments_oldest(struct gb_segments *segments)
-{
-    struct gb_segment *oldest_of[256] = {NULL};
-    struct gb_segment *best = NULL;
-    (void)pthread_mutex_lock(&segments->lock);
-    for (uint32_t i = 0; i < segments->count; i++) {
-        struct gb_segment *segment = &segments->table[i];
-        struct gb_segment *oldest = oldest_of[segment->lane];
-        if (is_log(segment) && (oldest == NULL || segment->generation < oldest->generation)) {
-            oldest_of[segment->lane] = segment;
-        }
-    }
-    for (unsigned lane = 0; lane < 256; lane++) {
-        struct gb_segment *segment = oldest_of[lane];
-        if (segment != NULL && segment->status == GB_SEGMENT_SEALED &&
-            atomic_load(&segment->pending) == 0 &&
-            (best == NULL || segment->generation < best->generation)) {
-            best = segment;
-        }
-    }
-    if (best != NULL) {
-        best->status = GB_SEGMENT_RECLAIMING;
-    }
-    (void)pthread_mutex_unlock(&segments->lock);
-    return best;
 }
 
 int gb_segment_sync(struct gb_segment *segment)
@@ -292,45 +262,30 @@ int gb_segments_sync_streams(struct gb_segments *segments)
     return rc < 0 ? rc : 0;
 }
 
-static bool is_oldest_locked(const struct gb_segments *segments, const struct gb_segment *segment)
+void gb_segments_drain(struct gb_segments *segments, struct gb_segment *segment)
 {
-    for (uint32_t i = 0; i < segments->count; i++) {
-        const struct gb_segment *other = &segments->table[i];
-        if (is_log(other) && other->lane == segment->lane &&
-            other->generation < segment->generation) {
-            return false;
-        }
-    }
-    return true;
+    (void)pthread_mutex_lock(&segments->lock);
+    GB_ASSERT(segment->status == GB_SEGMENT_RECLAIMING);
+    segment->status = GB_SEGMENT_DRAINING;
+    segments->draining_count++;
+    (void)pthread_mutex_unlock(&segments->lock);
 }
 
-struct gb_segment *gb_segments_dead(struct gb_segments *segments, bool *oldest)
+void gb_segments_strand(struct gb_segments *segments, struct gb_segment *segment)
 {
-    struct gb_segment *best = NULL;
     (void)pthread_mutex_lock(&segments->lock);
-    for (uint32_t i = 0; i < segments->count; i++) {
-        struct gb_segment *segment = &segments->table[i];
-        if (segment->status == GB_SEGMENT_SEALED && atomic_load(&segment->live_bytes) == 0 &&
-            atomic_load(&segment->pending) == 0 &&
-            (best == NULL || segment->generation < best->generation) &&
-            (!segment->guarded || is_oldest_locked(segments, segment))) {
-            best = segment;
-        }
-    }
-    *oldest = best != NULL && is_oldest_locked(segments, best);
-    if (best != NULL) {
-        best->status = GB_SEGMENT_RECLAIMING;
-    }
+    segment->stuck = true;
+    segments->draining_count--;
     (void)pthread_mutex_unlock(&segments->lock);
-    return best;
 }
 
 void gb_segments_free(struct gb_segments *segments, struct gb_segment *segment)
 {
     (void)pthread_mutex_lock(&segments->lock);
-    GB_ASSERT(segment->status == GB_SEGMENT_RECLAIMING);
+    GB_ASSERT(segment->status == GB_SEGMENT_DRAINING);
     GB_ASSERT(atomic_load(&segment->readers) == 0);
     segment->status = GB_SEGMENT_FREE;
+    segments->draining_count--;
     segments->free_count++;
     (void)pthread_cond_broadcast(&segments->freed);
     (void)pthread_mutex_unlock(&segments->lock);
@@ -354,6 +309,14 @@ uint32_t gb_segments_free_count(struct gb_segments *segments)
 {
     (void)pthread_mutex_lock(&segments->lock);
     uint32_t count = segments->free_count;
+    (void)pthread_mutex_unlock(&segments->lock);
+    return count;
+}
+
+uint32_t gb_segments_coming_count(struct gb_segments *segments)
+{
+    (void)pthread_mutex_lock(&segments->lock);
+    uint32_t count = segments->free_count + segments->draining_count;
     (void)pthread_mutex_unlock(&segments->lock);
     return count;
 }

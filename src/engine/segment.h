@@ -5,7 +5,9 @@
  * made when first needed. A segment is taken for one lane, filled front to back, sealed, and freed
  * when nothing in it lives.
  *
- *   free -> open -> sealed -> reclaiming -> free
+ *   free -> open -> sealed -> reclaiming -> draining -> free
+ *
+ * A draining one is empty; requests that began before may still read it.
  *
  * Threads: any. `lock` guards states and the free list; the numbers that readers and lanes touch
  * are atomics. `generation`, `salt` and `file` of a segment do not change while a reader holds it.
@@ -27,6 +29,7 @@ enum gb_segment_status {
     GB_SEGMENT_OPEN,
     GB_SEGMENT_SEALED,
     GB_SEGMENT_RECLAIMING,
+    GB_SEGMENT_DRAINING,
     GB_SEGMENT_PREPARING, /* its file is being made */
     GB_SEGMENT_LOST,      /* its drive is missing or it could not be read */
 };
@@ -36,6 +39,9 @@ struct gb_segment {
     uint64_t generation;
     uint64_t salt;
     _Atomic uint64_t live_bytes; /* spans of records and extents that the index names */
+    _Atomic uint64_t laid_bytes; /* spans of all records and rooms, dead ones too */
+    _Atomic uint64_t kept_bytes; /* of these, deletes and new expiries: they move on while anything
+                                    older is there */
     _Atomic uint64_t written;    /* the device has everything below this offset */
     uint64_t used_bytes;         /* end of the last record; final once sealed */
     _Atomic uint32_t readers;    /* requests that may read it */
@@ -47,6 +53,7 @@ struct gb_segment {
     uint8_t lane;
     uint8_t status;
     bool guarded; /* holds a CLEAR that older segments of its lane still need */
+    bool stuck;   /* it could not be emptied: left alone until the next open */
 };
 
 /* Names in a drive's directory. */
@@ -81,6 +88,7 @@ struct gb_segments {
     pthread_mutex_t streams_lock; /* one gb_segments_sync_streams at a time */
     pthread_mutex_t strays_lock;  /* a leaf: over the drives' identities while the store is open */
     uint32_t free_count;
+    uint32_t draining_count;
     unsigned next_drive; /* where the search for a free slot begins */
     _Atomic uint64_t live_bytes;
     _Atomic uint64_t live_user_bytes; /* keys, metadata and values of what lives */
@@ -123,9 +131,12 @@ int gb_segments_prepare(struct gb_segments *segments, uint32_t ahead);
 
 void gb_segments_seal(struct gb_segments *segments, struct gb_segment *segment);
 
-/* The sealed segment that may be reclaimed first: the oldest of all lanes' oldest segments, as long
- * as no stream is pending in it. NULL: none. Marks it as reclaiming. */
-struct gb_segment *gb_segments_oldest(struct gb_segments *segments);
+/* Holds records: what is older than a tombstone must not be there any more when that leaves. */
+static inline bool gb_segment_is_log(const struct gb_segment *segment)
+{
+    return segment->status == GB_SEGMENT_OPEN || segment->status == GB_SEGMENT_SEALED ||
+           segment->status == GB_SEGMENT_RECLAIMING || segment->status == GB_SEGMENT_DRAINING;
+}
 
 /* fdatasync. Once it has failed, what was written before may be lost though later ones succeed; so
  * all later ones fail too, until the segment is taken anew or the store opened again. */
@@ -134,11 +145,11 @@ int gb_segment_sync(struct gb_segment *segment);
 /* Syncs every segment that streams wrote to since its last sync. */
 int gb_segments_sync_streams(struct gb_segments *segments);
 
-/* A sealed segment in which nothing lives, marked as reclaiming; NULL: none. *oldest: nothing of
- * its lane is older. */
-struct gb_segment *gb_segments_dead(struct gb_segments *segments, bool *oldest);
-
-/* Nothing names it any more and no reader holds it: free again. */
+/* Nothing names it any more, but readers may hold it still. */
+void gb_segments_drain(struct gb_segments *segments, struct gb_segment *segment);
+/* Its header could not be wiped: it stays as it is, until the next open. */
+void gb_segments_strand(struct gb_segments *segments, struct gb_segment *segment);
+/* No reader holds it: free again. */
 void gb_segments_free(struct gb_segments *segments, struct gb_segment *segment);
 /* Nothing can be freed now: wakes whoever waits for a free segment, to look again or give up. */
 void gb_segments_none(struct gb_segments *segments);
@@ -146,13 +157,27 @@ void gb_segments_none(struct gb_segments *segments);
 void gb_segments_keep(struct gb_segments *segments, struct gb_segment *segment);
 
 uint32_t gb_segments_free_count(struct gb_segments *segments);
+/* Free ones and those that will be when their readers are done. */
+uint32_t gb_segments_coming_count(struct gb_segments *segments);
 
-/* ---- live bytes ---------------------------------------------------------------------------- */
+/* ---- accounts ---------------------------------------------------------------------------- */
 
 /* Bytes that a record with such a key and payload counts for (without alignment). */
 static inline uint64_t gb_span(uint32_t key_len, uint64_t payload_len)
 {
     return GB_RECORD_HEADER + key_len + payload_len + gb_units(payload_len) * GB_SUM_SIZE;
+}
+
+/* A record was laid, or room for a piece of a stream; the lane is locked. */
+static inline void gb_segment_count_laid(struct gb_segment *segment, const struct gb_record *record)
+{
+    bool extent = record->type == GB_RECORD_EXTENT;
+    uint64_t payload = extent ? record->size : gb_record_inline_len(record);
+    uint64_t span = gb_span(record->key_len, payload);
+    atomic_fetch_add_explicit(&segment->laid_bytes, span, memory_order_relaxed);
+    if (!extent && record->type != GB_RECORD_PUT) {
+        atomic_fetch_add_explicit(&segment->kept_bytes, span, memory_order_relaxed);
+    }
 }
 
 static inline void gb_segments_born(struct gb_segments *segments, uint64_t place, uint64_t span)

@@ -24,11 +24,12 @@ void gb_store_log(const struct goblin *store, enum goblin_log_level level, const
 
 void gb_store_poke(struct goblin *store)
 {
-    if (atomic_exchange(&store->keeper_poked, true)) {
+    const uint32_t all = GB_POKED_KEEPER | GB_POKED_CLEANER;
+    if (atomic_fetch_or(&store->poked, all) == all) {
         return;
     }
     (void)pthread_mutex_lock(&store->keeper_lock);
-    (void)pthread_cond_signal(&store->keeper_wake);
+    (void)pthread_cond_broadcast(&store->keeper_wake);
     (void)pthread_mutex_unlock(&store->keeper_lock);
 }
 

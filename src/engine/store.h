@@ -38,6 +38,20 @@ struct gb_budget {
     _Atomic uint64_t other;
 };
 
+struct gb_worker {
+    pthread_t thread;
+    bool running;
+};
+
+#define GB_POKED_KEEPER  1u
+#define GB_POKED_CLEANER 2u
+
+/* See throttle.h. */
+struct gb_throttle {
+    _Atomic bool tight;     /* free segments are short */
+    _Atomic int64_t credit; /* bytes that writers may still append */
+};
+
 struct goblin {
     struct goblin_options options; /* resolved: no zeros left; dirs and heads_dir not valid */
     char *heads_dir;
@@ -65,14 +79,15 @@ struct goblin {
     pthread_mutex_t readers_lock;
     struct goblin_reader *readers;
 
-    pthread_t keeper;
-    bool keeper_running;
-    pthread_t warmer;
-    bool warmer_running;
+    struct gb_worker keeper;
+    struct gb_worker cleaner;
+    struct gb_worker warmer;
     pthread_mutex_t keeper_lock;
-    pthread_cond_t keeper_wake;
-    _Atomic bool keeper_stop;
-    _Atomic bool keeper_poked;
+    pthread_cond_t keeper_wake; /* of keeper and cleaner */
+    _Atomic bool keeper_stop;   /* of all three */
+    _Atomic uint32_t poked;     /* one bit for each thread that has work */
+    struct gb_throttle throttle;
+    bool pile_turn;                    /* the cleaner's, see victim.c */
     _Atomic uint32_t reclaim_failures; /* rises when the keeper found nothing to reclaim */
     uint64_t expire_cursor;            /* the keeper's, over the index */
     _Atomic bool forgetful;            /* the log may hold objects that the index has let go */
@@ -146,7 +161,7 @@ void gb_store_rebudget(struct goblin *store);
 bool gb_store_take_memory(struct goblin *store, _Atomic uint64_t *account, uint64_t bytes,
                           uint64_t most);
 
-/* Wakes the keeper. */
+/* Wakes the background threads. */
 void gb_store_poke(struct goblin *store);
 
 /* Takes the item out of the index with all its accounts; the bucket is locked and `locked` has

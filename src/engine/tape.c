@@ -63,36 +63,46 @@ int gb_tape_at(struct gb_tape *tape, uint64_t offset, uint32_t len, const unsign
     return 0;
 }
 
-int gb_tape_payload(struct gb_tape *tape, uint64_t offset, uint64_t len, unsigned char *out)
+int gb_tape_part(struct gb_tape *tape, const struct gb_part *part, unsigned char *out)
 {
     /* Sums first, as a window of units follows: they are copied out a window at a time. */
     unsigned char sums[64 * GB_SUM_SIZE];
-    uint64_t table = gb_table_offset(offset, len);
+    uint64_t table = gb_table_offset(part->offset, part->len);
+    uint64_t last = gb_units(part->to);
     const unsigned char *bytes = NULL;
-    for (uint64_t at = 0; at < len; at += GB_UNIT) {
+    GB_ASSERT(part->from % GB_UNIT == 0 && part->to <= part->len);
+    uint64_t have = 0; /* the unit that the first of `sums` belongs to */
+    for (uint64_t at = part->from; at < part->to; at += GB_UNIT) {
         uint64_t unit = at / GB_UNIT;
-        if (unit % 64 == 0) {
-            uint32_t sums_len = (uint32_t)gb_min(64, gb_units(len) - unit) * GB_SUM_SIZE;
+        if (at == part->from || unit - have == 64) {
+            uint32_t sums_len = (uint32_t)gb_min(64, last - unit) * GB_SUM_SIZE;
             int rc = gb_tape_at(tape, table + unit * GB_SUM_SIZE, sums_len, &bytes);
             if (rc < 0) {
                 return rc;
             }
             memcpy(sums, bytes, sums_len);
+            have = unit;
         }
-        uint32_t n = (uint32_t)gb_min(GB_UNIT, len - at);
-        int rc = gb_tape_at(tape, offset + at, n, &bytes);
+        uint32_t n = (uint32_t)gb_min(GB_UNIT, part->to - at);
+        int rc = gb_tape_at(tape, part->offset + at, n, &bytes);
         if (rc < 0) {
             return rc;
         }
-        if (gb_unit_sum(bytes, n, tape->segment->salt, offset + at) !=
-            gb_load_le64(sums + unit % 64 * GB_SUM_SIZE)) {
+        if (gb_unit_sum(bytes, n, tape->segment->salt, part->offset + at) !=
+            gb_load_le64(sums + (unit - have) * GB_SUM_SIZE)) {
             return GOBLIN_ECORRUPT;
         }
         if (out != NULL) {
-            memcpy(out + at, bytes, n);
+            memcpy(out + (at - part->from), bytes, n);
         }
     }
     return 0;
+}
+
+int gb_tape_payload(struct gb_tape *tape, uint64_t offset, uint64_t len, unsigned char *out)
+{
+    const struct gb_part whole = {.offset = offset, .len = len, .to = len};
+    return gb_tape_part(tape, &whole, out);
 }
 
 /* ---- by summary ---------------------------------------------------------------------------- */

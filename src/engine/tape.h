@@ -30,6 +30,17 @@ int gb_tape_at(struct gb_tape *tape, uint64_t offset, uint32_t len, const unsign
 /* Verifies a payload and, if `out` is not NULL, copies it there. 0, GOBLIN_ECORRUPT or errno. */
 int gb_tape_payload(struct gb_tape *tape, uint64_t offset, uint64_t len, unsigned char *out);
 
+/* A stretch of a payload, in whole units. */
+struct gb_part {
+    uint64_t offset; /* of the payload in the segment */
+    uint64_t len;    /* of the payload */
+    uint64_t from;   /* of the stretch in the payload, a multiple of GB_UNIT */
+    uint64_t to;     /* a multiple of GB_UNIT, or len */
+};
+
+/* The same for a part: its first byte comes to out[0]. */
+int gb_tape_part(struct gb_tape *tape, const struct gb_part *part, unsigned char *out);
+
 /* Called for every record that counts, in the order of the log; entry->place is its offset. Nonzero
  * stops. */
 typedef int (*gb_tape_fn)(void *arg, const struct gb_entry *entry);

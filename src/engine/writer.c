@@ -13,6 +13,8 @@
 
 #include "base/assert.h"
 #include "engine/put.h"
+#include "engine/throttle.h"
+#include "engine/writer_internal.h"
 
 #define EXTENT_LEAST  (64 * GB_KIB) /* shorter regions are not worth a record */
 #define EXTENT_GROWTH (4 * GB_MIB)  /* first region of a value of unknown size; then doubling */
@@ -31,6 +33,7 @@ struct goblin_writer {
     uint64_t taken;                    /* payload bytes so far */
     uint64_t stream;
     int fault;
+    bool moves; /* a piece that moves on disk: its bytes are in the store already */
 
     struct block blocks[2];
     unsigned filling; /* index of the block that gathers */
@@ -156,10 +159,11 @@ int goblin_writer_begin(struct goblin_writer **out, struct goblin *store, struct
 /* ---- extents ------------------------------------------------------------------------------- */
 
 /* The uncommitted together may take half the store. */
-static int count_streaming(struct goblin *store, uint64_t bytes)
+static int count_streaming(const struct goblin_writer *writer, uint64_t bytes)
 {
+    struct goblin *store = writer->store;
     uint64_t limit = store->segments.count * store->segments.segment_bytes / 2;
-    if (atomic_fetch_add(&store->streaming_bytes, bytes) + bytes > limit) {
+    if (atomic_fetch_add(&store->streaming_bytes, bytes) + bytes > limit && !writer->moves) {
         atomic_fetch_sub(&store->streaming_bytes, bytes);
         return -ENOSPC;
     }
@@ -202,12 +206,16 @@ static int open_extent(struct goblin_writer *writer)
         want = gb_max(writer->announced - handed, writer->fill);
     }
     uint64_t least = gb_max(EXTENT_LEAST, gb_min(want, gb_align_up(writer->fill, GB_UNIT)));
-    rc = count_streaming(store, want);
+    rc = count_streaming(writer, want);
     if (rc < 0) {
         return rc;
     }
+    if (!writer->moves) {
+        gb_throttle_wait(store, least);
+    }
     gb_lane_lock(writer->lane);
     const struct goblin_slice key = {writer->key, writer->key_len};
+    writer->room.claim = writer->moves ? GB_CLAIM_MOVE : GB_CLAIM_PLAIN;
     rc = gb_lane_reserve(writer->lane, key, writer->stream, gb_max(want, least), least,
                          &writer->room);
     gb_lane_unlock(writer->lane);
@@ -579,6 +587,39 @@ void goblin_writer_abort(struct goblin_writer *writer)
     }
     let_go(writer);
     destroy(writer);
+}
+
+/* ---- pieces that move ---------------------------------------------------------------------- */
+
+int gb_writer_begin_move(struct goblin_writer **out, struct goblin *store, struct goblin_slice key,
+                         uint64_t len)
+{
+    static const struct goblin_put_options none;
+    struct buffers buffers = {.blocks = {NULL}};
+    (void)gb_store_take_memory(store, &store->budget.write, store->options.head_bytes, UINT64_MAX);
+    for (unsigned i = 0; i < 2; i++) {
+        /* Whoever waits for disk may hold all that writers share. */
+        buffers.blocks[i] = gb_pool_take_anyway(store);
+    }
+    if (buffers.blocks[0] == NULL || buffers.blocks[1] == NULL) {
+        give_buffers(store, &buffers);
+        return -ENOMEM;
+    }
+    int rc = begin(out, store, &buffers, key, len, &none);
+    if (rc < 0) {
+        return rc;
+    }
+    (*out)->moves = true;
+    return 0;
+}
+
+int gb_writer_finish_move(struct goblin_writer *writer, const unsigned char **extents,
+                          uint32_t *count)
+{
+    int rc = writer->fault < 0 ? writer->fault : finish_extents(writer);
+    *extents = writer->extents;
+    *count = writer->extent_count;
+    return rc;
 }
 
 /* ---- large puts ---------------------------------------------------------------------------- */
