@@ -82,9 +82,11 @@ struct gb_engine_stats {
     uint64_t arena_moved_bytes;
     uint64_t memory_used_bytes; /* by the engine's own count; 0: it has none */
     /* What the engine itself says, even where `known` is false; 0: it does not. */
+    uint64_t counted_user_bytes;  /* keys and values put, since open */
     uint64_t counted_write_bytes; /* to the device, since open */
-    uint64_t live_bytes;          /* on the device, of what a get would find */
-    uint64_t disk_used_bytes;     /* of the disk, dead data included */
+    uint64_t live_bytes;          /* keys and values that a get would find */
+    uint64_t disk_used_bytes;     /* for them, dead data included */
+    uint64_t disk_file_bytes;     /* in files, what is made ahead included */
 };
 
 struct gb_engine_ops {

@@ -222,8 +222,10 @@ static void goblin_engine_stats(void *engine, struct gb_engine_stats *stats)
         .arena_moved_bytes = own.arena_moved_bytes,
         .memory_used_bytes = own.memory_used_bytes,
         .counted_write_bytes = own.device_write_bytes,
-        .live_bytes = own.live_bytes,
+        .counted_user_bytes = own.put_bytes + own.put_key_bytes,
+        .live_bytes = own.live_user_bytes,
         .disk_used_bytes = own.disk_used_bytes,
+        .disk_file_bytes = own.disk_file_bytes,
     };
 }
 

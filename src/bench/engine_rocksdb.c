@@ -347,13 +347,13 @@ static void rocksdb_count(struct rocksdb *rocksdb, struct gb_engine_stats *stats
     if (text) {
         stats->counted_write_bytes = rocksdb_ticker(text, "rocksdb.flush.write.bytes") +
                                      rocksdb_ticker(text, "rocksdb.compact.write.bytes");
+        stats->counted_user_bytes = rocksdb_ticker(text, "rocksdb.bytes.written");
         rocksdb->api.free(text);
     }
-    stats->live_bytes = rocksdb_property(rocksdb, "rocksdb.estimate-live-data-size") +
-                        rocksdb_property(rocksdb, "rocksdb.live-blob-file-size") -
-                        rocksdb_property(rocksdb, "rocksdb.live-blob-file-garbage-size");
+    stats->live_bytes = rocksdb_property(rocksdb, "rocksdb.estimate-live-data-size");
     stats->disk_used_bytes = rocksdb_property(rocksdb, "rocksdb.total-sst-files-size") +
                              rocksdb_property(rocksdb, "rocksdb.total-blob-file-size");
+    stats->disk_file_bytes = stats->disk_used_bytes;
 }
 
 static void rocksdb_stats(void *engine, struct gb_engine_stats *stats)

@@ -1,4 +1,5 @@
 /* goblin-bench: one program, several measurements; each is a command of its own file. */
+#include "bench/churn.h"
 #include "bench/micro.h"
 #include "bench/simulate.h"
 #include "bench/study.h"
@@ -14,6 +15,7 @@ struct command {
 
 static const struct command commands[] = {
     {"study", "a large object corpus on several engines, replayed in turns", gb_cmd_study},
+    {"churn", "a reader beside overwrites of a store that is nearly full", gb_cmd_churn},
     {"simulate", "recorded requests behind an ideal link of any rate", gb_cmd_simulate},
     {"micro", "what one small call costs, and one object in RAM", gb_cmd_micro},
 };

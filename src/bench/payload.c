@@ -200,3 +200,8 @@ bool gb_payload_verify(const struct gb_payload *payload, uint64_t object, uint64
     }
     return true;
 }
+
+uint64_t gb_payload_claimed(const void *first)
+{
+    return gb_load_le64(first);
+}

@@ -64,4 +64,8 @@ const void *gb_payload_window_prepare(struct gb_payload_window *window, uint64_t
 bool gb_payload_verify(const struct gb_payload *payload, uint64_t object, uint64_t size,
                        uint64_t offset, const void *data, uint64_t len);
 
+/* The object that a value's first GB_PAYLOAD_STAMP_BYTES say it is of; whether they are right is
+ * for gb_payload_verify to tell. */
+uint64_t gb_payload_claimed(const void *first);
+
 #endif

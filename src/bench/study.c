@@ -208,7 +208,11 @@ static int study_wait(struct gb_study *study, size_t i, struct gb_progress *prog
 static int study_order(struct gb_study *study, size_t i, const struct gb_worker_order *order,
                        uint64_t bytes, struct gb_worker_reply *reply, struct goblin_error *error)
 {
-    static const char *const labels[] = {"populate", "reopen", "probe", "replay", "verify", "end"};
+    static const char *const labels[] = {
+        [GB_WORKER_POPULATE] = "populate", [GB_WORKER_REOPEN] = "reopen",
+        [GB_WORKER_PROBE] = "probe",       [GB_WORKER_REPLAY] = "replay",
+        [GB_WORKER_VERIFY] = "verify",     [GB_WORKER_END] = "end",
+    };
     char label[64];
     struct gb_progress progress;
     uint64_t done =

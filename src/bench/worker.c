@@ -1,6 +1,7 @@
-/* The study's side of its workers, and the loop that takes orders. */
+/* The bench's side of its workers, and the loop that takes orders. */
 #include "bench/worker.h"
 
+#include "bench/churn_store.h"
 #include "bench/explain.h"
 #include "bench/procfs.h"
 #include "bench/progress.h"
@@ -60,6 +61,14 @@ static uint64_t resident_bytes(uint64_t *peak_bytes)
     return rss;
 }
 
+static void touch(void *memory, uint64_t len)
+{
+    volatile unsigned char *bytes = memory;
+    for (uint64_t i = 0; i < len; i += PAGE_BYTES) {
+        bytes[i] = bytes[i];
+    }
+}
+
 static int state_init(struct gb_worker_state *state, const struct gb_worker *worker)
 {
     memset(state, 0, sizeof(*state));
@@ -75,9 +84,9 @@ static int state_init(struct gb_worker_state *state, const struct gb_worker *wor
         }
         state->window_count++;
     }
-    volatile unsigned char *bytes = (volatile unsigned char *)worker->shared;
-    for (uint64_t i = 0; i < worker->shared->mapped_bytes; i += PAGE_BYTES) {
-        bytes[i] = bytes[i];
+    touch(worker->shared, worker->shared->mapped_bytes);
+    if (worker->churn) {
+        touch(worker->churn, worker->churn->mapped_bytes);
     }
     state->harness_bytes = resident_bytes(NULL);
     return 0;
@@ -130,7 +139,8 @@ static int state_reopen(struct gb_worker_state *state, struct gb_worker_reply *r
     state_release_windows(state);
     gb_procfs_reset_peak();
     uint64_t started_ns = gb_progress_now_ns();
-    int rc = worker->ops->open(&state->engine, &worker->config, GB_ENGINE_REPLAY, &reply->error);
+    enum gb_engine_phase phase = worker->churn ? GB_ENGINE_CHURN : GB_ENGINE_REPLAY;
+    int rc = worker->ops->open(&state->engine, &worker->config, phase, &reply->error);
     if (rc < 0) {
         return rc;
     }
@@ -179,6 +189,14 @@ static int state_obey(struct gb_worker_state *state, const struct gb_worker_orde
         return gb_worker_replay(state, order, reply);
     case GB_WORKER_VERIFY:
         return gb_worker_verify(state, reply);
+    case GB_WORKER_AGE:
+        return gb_worker_age(state, order, reply);
+    case GB_WORKER_PHASE:
+        return gb_worker_phase(state, order, reply);
+    case GB_WORKER_SETTLE:
+        return gb_worker_settle(state, reply);
+    case GB_WORKER_INSPECT:
+        return gb_worker_inspect(state, reply);
     case GB_WORKER_END:
         return state_end(state, reply);
     }
@@ -218,7 +236,7 @@ static _Noreturn void worker_main(const struct gb_worker *worker)
     _exit(0);
 }
 
-/* ---- the study ----------------------------------------------------------------------------- */
+/* ---- the bench ----------------------------------------------------------------------------- */
 
 int gb_worker_start(struct gb_worker *worker, struct goblin_error *error)
 {

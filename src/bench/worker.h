@@ -1,10 +1,15 @@
 /*
  * A worker: one engine in a process of its own, so that its memory is its own.
  *
- * The study forks all workers while it still has one thread, then gives each its orders over a
+ * The bench forks all workers while it still has one thread, then gives each its orders over a
  * socket pair and reads one reply to each. Requests are recorded in memory that all workers share
- * with the study (one replays at a time), every page of it touched beforehand: what a worker's
+ * with the bench (one replays at a time), every page of it touched beforehand: what a worker's
  * resident size gains after it reported ready is the engine's.
+ *
+ *     worker.c           both sides of the socket
+ *     worker_populate.c  fills an engine
+ *     worker_replay.c    the study's requests, and checks
+ *     worker_churn.c     reads beside overwrites (churn_store.h)
  */
 #ifndef GB_BENCH_WORKER_H
 #define GB_BENCH_WORKER_H
@@ -20,7 +25,7 @@
 #include "bench/link.h"
 #include "goblin/error.h"
 
-/* ---- memory shared with the study ---------------------------------------------------------- */
+/* ---- memory shared with the bench ---------------------------------------------------------- */
 
 struct gb_worker_record {
     uint64_t first_ns; /* since the request's start */
@@ -30,6 +35,8 @@ struct gb_worker_record {
     uint8_t answer; /* enum gb_engine_answer */
     uint8_t is_bad; /* the bytes looked at, or their number, were not the object's */
 };
+
+struct gb_churn_store;
 
 struct gb_worker_shared {
     _Atomic uint64_t done_bytes; /* of the order being carried out; relaxed, for progress only */
@@ -53,6 +60,10 @@ enum gb_worker_verb {
     GB_WORKER_PROBE,    /* `count` reads of tails of `first` bytes */
     GB_WORKER_REPLAY,   /* requests [first, first + count) of the schedule */
     GB_WORKER_VERIFY,   /* every byte of every object */
+    GB_WORKER_AGE,      /* overwrite `count` bytes, flat out */
+    GB_WORKER_PHASE,    /* a stretch of `count` seconds of enum gb_churn_phase `first` */
+    GB_WORKER_SETTLE,   /* barrier, and wait until nothing more is written */
+    GB_WORKER_INSPECT,  /* every byte of every object, in the version that must be there */
     GB_WORKER_END,      /* close; the process ends after its reply */
 };
 
@@ -77,7 +88,7 @@ struct gb_worker_reply {
     struct gb_engine_stats device; /* gained by this order, checks not counted */
 };
 
-/* ---- the study's side ---------------------------------------------------------------------- */
+/* ---- the bench's side ---------------------------------------------------------------------- */
 
 struct gb_worker {
     const struct gb_engine_ops *ops;
@@ -86,7 +97,8 @@ struct gb_worker {
     const struct gb_schedule *schedule;
     const struct gb_content *content;
     struct gb_worker_shared *shared;
-    uint64_t verify_every; /* 0: never */
+    struct gb_churn_store *churn; /* of this worker alone; NULL: it replays a schedule */
+    uint64_t verify_every;        /* 0: never */
     pid_t pid;
     int fd;
 };
@@ -120,6 +132,14 @@ int gb_worker_populate(struct gb_worker_state *state, struct gb_worker_reply *re
 int gb_worker_replay(struct gb_worker_state *state, const struct gb_worker_order *order,
                      struct gb_worker_reply *reply);
 int gb_worker_verify(struct gb_worker_state *state, struct gb_worker_reply *reply);
+
+/* Of a worker with `churn`, whose counts are fresh after each of these. */
+int gb_worker_age(struct gb_worker_state *state, const struct gb_worker_order *order,
+                  struct gb_worker_reply *reply);
+int gb_worker_phase(struct gb_worker_state *state, const struct gb_worker_order *order,
+                    struct gb_worker_reply *reply);
+int gb_worker_settle(struct gb_worker_state *state, struct gb_worker_reply *reply);
+int gb_worker_inspect(struct gb_worker_state *state, struct gb_worker_reply *reply);
 
 /* One get with every byte checked, not counted as an access; adds to the reply's figures.
  * Returns the engine's answer or fault. */
