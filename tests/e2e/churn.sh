@@ -71,6 +71,17 @@ if [ "$(stat -f -c %T .)" != tmpfs ]; then
         fail "goblin's files are not what it says: $(figures file_off_percent | head -n 1) % off"
 fi
 
+# ---- a store that must make room -----------------------------------------------------------------
+churn --size 256M --fill 0.8 --memory 32M --age 0.3 --engines goblin >out 2>err ||
+    fail "a full store ended with $?: $(cat err)"
+nothing_left
+for field in wrong stale lost; do
+    [ "$(figures $field)" = 0 ] || fail "$field is $(figures $field) in a full store"
+done
+figures process_amplification | awk '$1 < 1.5 { exit 1 }' || fail 'nothing was moved to make room'
+within 5 engine_off_percent
+within 5 file_off_percent
+
 # ---- a block device of its own -------------------------------------------------------------------
 mount_device() {
     truncate -s 900M device && mkfs.ext4 -q -O ^has_journal -E lazy_itable_init=0 device 2>/dev/null &&
