@@ -27,6 +27,7 @@ int gb_arena_init(struct gb_arena *arena, uint64_t reserve, uint32_t block_bytes
     if (raw == MAP_FAILED) {
         int rc = -errno;
         free(arena->blocks);
+        arena->blocks = NULL;
         return rc;
     }
     unsigned char *base = (unsigned char *)gb_align_up((uintptr_t)raw, slack);

@@ -303,6 +303,7 @@ int gb_drives_open(struct gb_drive **drives, unsigned *count, struct gb_io *io,
         .count = (unsigned)options->dir_count, .io = io, .options = options, .error = error};
     party.drives = calloc(party.count, sizeof(*party.drives));
     if (party.drives == NULL) {
+        gb_error_set(error, "%s", goblin_strerror(-ENOMEM));
         return -ENOMEM;
     }
     int rc = open_all(&party);

@@ -51,6 +51,17 @@ static int build_memory(struct goblin *store, struct goblin_error *error)
     return 0;
 }
 
+static int build_segments(struct goblin *store, struct goblin_error *error)
+{
+    int rc = gb_segments_init(&store->segments, store->io, store->drives, store->drive_count);
+    if (rc < 0) {
+        gb_error_set(error, "table of segments: %s", goblin_strerror(rc));
+        return rc;
+    }
+    atomic_fetch_add(&store->budget.other, store->segments.count * sizeof(struct gb_segment));
+    return 0;
+}
+
 static int build_lanes(struct goblin *store, struct goblin_error *error)
 {
     store->lane_count = store->options.lanes;
@@ -206,7 +217,7 @@ static int build(struct goblin *store, const struct goblin_options *options,
     }
     rc = build_memory(store, error);
     if (rc == 0) {
-        rc = gb_segments_init(&store->segments, store->io, store->drives, store->drive_count);
+        rc = build_segments(store, error);
     }
     if (rc == 0 && store->segments.count > gb_descriptors_most()) {
         gb_store_log(store, GOBLIN_LOG_INFO,
@@ -216,7 +227,6 @@ static int build(struct goblin *store, const struct goblin_options *options,
     }
     if (rc == 0) {
         store->segments.tally = &store->tally;
-        atomic_fetch_add(&store->budget.other, store->segments.count * sizeof(struct gb_segment));
         rc = build_lanes(store, error);
     }
     if (rc == 0) {
