@@ -247,7 +247,18 @@ static int wait_for(struct goblin_reader *reader, struct goblin_request *request
 {
     int answer = INT32_MAX;
     int rc = submit(reader, request, &answer, load);
+    if (rc < 0) {
+        return rc;
+    }
     while (rc >= 0 && answer == INT32_MAX) {
+        rc = goblin_poll(reader, -1);
+    }
+    if (rc < 0) {
+        goblin_cancel(reader, request); /* nothing in the reader may point here any more */
+    }
+    /* The caller has his buffer back when nothing is on its way there, also after a fault. */
+    const struct gb_get *get = load != NULL ? request->internal : NULL;
+    while (rc >= 0 && get != NULL && get->load == load && get->in_flight > 0) {
         rc = goblin_poll(reader, -1);
     }
     return rc < 0 ? rc : answer;
