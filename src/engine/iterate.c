@@ -74,8 +74,12 @@ int goblin_iterate(struct goblin *store, uint64_t *cursor, size_t limit, goblin_
     size_t count = 0;
     int rc = 0;
     do {
+        uint64_t before = *cursor;
         catch.len = 0;
         gb_index_scan_bucket(store->index, cursor, catch_item, &catch);
+        if (catch.fault < 0) {
+            *cursor = before; /* whoever goes on misses nothing */
+        }
         rc = catch.fault < 0 ? catch.fault : visit_caught(&catch, visit, arg, &count);
     } while (rc == 0 && *cursor != 0 && (limit == 0 || count < limit));
     free(catch.bytes);
