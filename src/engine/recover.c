@@ -307,6 +307,11 @@ static int read_header(struct goblin *store, struct gb_segment *segment, unsigne
     return 0;
 }
 
+static bool is_shortage(int fault)
+{
+    return fault == -ENOMEM || fault == -EMFILE || fault == -ENFILE;
+}
+
 static int read_headers(struct goblin *store)
 {
     void *block = NULL;
@@ -318,8 +323,8 @@ static int read_headers(struct goblin *store)
         struct gb_segment *segment = &store->segments.table[i];
         bool missing = gb_store_drive(store, segment)->missing;
         int read = missing ? -ENODEV : read_header(store, segment, block);
-        if (read == GOBLIN_EFORMAT) {
-            rc = read; /* whoever wrote it is not to be written over */
+        if (read == GOBLIN_EFORMAT || is_shortage(read)) {
+            rc = read; /* whoever wrote it is not to be written over; a shortage says nothing */
         } else if (read < 0 && !missing) {
             gb_store_log(store, GOBLIN_LOG_ERROR,
                          "segment %u cannot be read (%s): its objects are "
@@ -427,6 +432,19 @@ static int recover_all(struct goblin *store, bool *covered, struct goblin_error 
     return rc;
 }
 
+/* Whether the log may hold objects that the index does not know: what a cache had let go for lack
+ * of RAM is in no checkpoint, and segments that cannot be read now may be at the next opening. */
+static bool is_forgetful(const struct goblin *store)
+{
+    const struct gb_segments *segments = &store->segments;
+    bool forgetful =
+        store->options.mode == GOBLIN_MODE_CACHE && segments->free_count < segments->count;
+    for (uint32_t i = 0; i < segments->count; i++) {
+        forgetful |= segments->table[i].status == GB_SEGMENT_LOST;
+    }
+    return forgetful;
+}
+
 int gb_recover(struct goblin *store, struct goblin_error *error)
 {
     bool *covered = calloc(store->segments.count, sizeof(*covered));
@@ -438,9 +456,7 @@ int gb_recover(struct goblin *store, struct goblin_error *error)
     if (rc < 0) {
         gb_error_wrap(error, "recovery");
     } else {
-        /* What a cache had let go for lack of RAM is in no checkpoint, but still in the log. */
-        atomic_store(&store->forgetful, store->options.mode == GOBLIN_MODE_CACHE &&
-                                            store->segments.free_count < store->segments.count);
+        atomic_store(&store->forgetful, is_forgetful(store));
     }
     free(covered);
     return rc;
