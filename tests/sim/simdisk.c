@@ -9,8 +9,7 @@
 #include "base/bits.h"
 #include "sim/simdisk_internal.h"
 
-#define OFFSET_MAX       (UINT64_C(1) << 44)
-#define CAPACITY_DEFAULT (1024 * GB_GIB)
+#define OFFSET_MAX (UINT64_C(1) << 44)
 
 static void destroy(struct gb_io *io)
 {
@@ -57,7 +56,7 @@ struct gb_io *simdisk_create(uint64_t seed)
     disk->base.ops = &sim_ops;
     pthread_mutex_init(&disk->mutex, NULL);
     gb_rng_init(&disk->rng, seed);
-    disk->capacity_pages = CAPACITY_DEFAULT / SIM_PAGE;
+    disk->capacity_pages = SIMDISK_CAPACITY / SIM_PAGE;
     disk->alignment = (struct gb_alignment){512, 512};
     disk->can_allocate = true;
     return &disk->base;

@@ -66,7 +66,8 @@ void simdisk_fail_from_nth(struct gb_io *io, enum simdisk_kind kind, uint64_t n)
 void simdisk_cut_at_nth(struct gb_io *io, enum simdisk_kind kind, uint64_t n);
 
 /* -ENOSPC for whatever would make the files take more; each takes the larger of what is allocated
- * and what is written, in pages of 4096. By default there is 1 TiB. */
+ * and what is written, in pages of 4096. */
+#define SIMDISK_CAPACITY (UINT64_C(1) << 40) /* at first */
 void simdisk_set_capacity(struct gb_io *io, uint64_t bytes);
 
 /* What direct I/O must keep to, or -EINVAL: 512 by default. */
