@@ -43,6 +43,12 @@ static bool judge(struct simrun *run, unsigned key, const struct goblin_info *in
     if (simkey_survives(model, crash, info, run->now_ms)) {
         return true;
     }
+    if (info == NULL && run->losing) {
+        /* It went with a drive, for good. */
+        const struct simstate absent = {0};
+        simkey_append(model, &absent, GOBLIN_DURABILITY_SYNCED);
+        return true;
+    }
     if (info == NULL && simcheck_counters(run) && (run->evicts || simrun_hurt(run))) {
         /* It left for lack of room; the log may still hold it at the next opening. */
         const struct simstate absent = {0};

@@ -53,7 +53,7 @@ static void listen(void *arg, enum goblin_log_level level, const char *line)
     struct simrun *run = arg;
     simrun_trace(run, "log %d: %s", (int)level, line);
     if (level != GOBLIN_LOG_INFO && !simrun_dark(run) && !simrun_hurt(run) &&
-        strstr(line, "did not list") == NULL) {
+        strstr(line, "did not list") == NULL && !simdrives_explain(line)) {
         (void)simrun_fail(run, "the store says: %s", line);
     }
 }
@@ -95,16 +95,15 @@ struct goblin_slice simrun_name(struct simrun *run, unsigned key)
 
 static void draw_world(struct simrun *run)
 {
-    static const char *const dirs[] = {"/one", "/two", "/three"};
     struct goblin_options *options = &run->options;
-    unsigned drives = simrun_chance(run, 75) ? 1 : 2 + (unsigned)simrun_below(run, 2);
-    for (unsigned i = 0; i < drives; i++) {
-        run->dirs[i] = dirs[i];
-    }
+    unsigned drives = simrun_chance(run, 60) ? 1 : 2 + (unsigned)simrun_below(run, 2);
+    simdrives_init(run, drives);
     *options = (struct goblin_options){
         .dirs = run->dirs,
         .dir_count = drives,
         .create = true,
+        .degraded = true,
+        .readd_drives = true,
         .size_bytes = (8 * drives + simrun_below(run, simrun_chance(run, 50) ? 4 : 24)) * GB_MIB,
         .segment_bytes = GB_MIB,
         .lanes = 1 + (unsigned)simrun_below(run, 3),
@@ -183,6 +182,7 @@ static int open_once(struct simrun *run, struct goblin_error *error)
 static bool open_store(struct simrun *run, enum simcrash *crash)
 {
     for (;;) {
+        simdrives_draw(run, *crash);
         if (simrun_chance(run, 15)) {
             simdisk_cut_at_nth(run->disk, SIMDISK_ANY, 1 + simrun_below(run, 60));
         } else if (simrun_chance(run, 10)) {
@@ -199,6 +199,8 @@ static bool open_store(struct simrun *run, enum simcrash *crash)
         if (!simrun_dark(run)) {
             simdisk_cut_at_nth(run->disk, SIMDISK_ANY, 0);
             simdisk_cut_at_nth(run->disk, SIMDISK_WRITE, 0);
+            run->opened = true;
+            run->losing = false;
             return true;
         }
         simrun_trace(run, "the power fails while opening");

@@ -1,4 +1,5 @@
-/* What simrun.c (lives and crashes), simcheck.c (looking) and simwork.c (operations) share. */
+/* What simrun.c (lives and crashes), simdrives.c (which drives are there), simcheck.c (looking) and
+ * simwork.c (operations) share. */
 #ifndef GB_SIM_SIMRUN_INTERNAL_H
 #define GB_SIM_SIMRUN_INTERNAL_H
 
@@ -27,6 +28,14 @@ struct simstream {
     enum goblin_durability durability;
 };
 
+/* A drive's directory, and whether the store is given it or a name where nothing is. */
+struct simdrive {
+    char path[24];
+    char nowhere[24];
+    bool away;
+    unsigned replaced; /* times */
+};
+
 struct simrun {
     uint64_t seed;
     bool trace;
@@ -39,6 +48,9 @@ struct simrun {
     int64_t now_ms;
     struct goblin_options options;
     const char *dirs[SIMRUN_DRIVES_MAX];
+    struct simdrive drives[SIMRUN_DRIVES_MAX];
+    bool opened;        /* the store was, once at least */
+    bool losing;        /* a drive has been taken away or come back since the store was last open */
     bool evicts;        /* objects may have left for lack of room */
     uint64_t reclaimed; /* in this life: segments */
     uint64_t evicted;   /* and objects */
@@ -90,6 +102,14 @@ bool simrun_dark(struct simrun *run);
 /* The disk has failed an operation of this life: calls may fail, and what was not acknowledged as
  * written may be gone. */
 bool simrun_hurt(struct simrun *run);
+
+/* ---- simdrives.c --------------------------------------------------------------------------- */
+
+void simdrives_init(struct simrun *run, unsigned count);
+/* Perhaps takes a drive away, brings it back as it was, or puts an empty directory in its place. */
+void simdrives_draw(struct simrun *run, enum simcrash crash);
+/* What the store may say about it. */
+bool simdrives_explain(const char *line);
 
 /* ---- simcheck.c ---------------------------------------------------------------------------- */
 
