@@ -3,7 +3,8 @@
  *
  * The first bytes of every object (its head) stay in RAM, the rest (its tail) lies on SSD, and a
  * read hands over ordered chunks as they become ready. This header opens stores and changes them;
- * <goblin/reader.h> reads, <goblin/writer.h> streams large values in, <goblin/stats.h> counts.
+ * <goblin/reader.h> reads, <goblin/writer.h> streams large values in, <goblin/scan.h> goes through
+ * keys in order, <goblin/stats.h> counts.
  *
  * Keep in mind:
  * - A store directory is open in one process at a time (-EBUSY for the second).

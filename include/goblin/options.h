@@ -47,6 +47,13 @@ enum goblin_caching {
     GOBLIN_CACHING_BUFFERED = 1, /* through the page cache, which `memory_bytes` does not bound */
 };
 
+enum goblin_ordered {
+    GOBLIN_ORDERED_AUTO = 0,   /* keys are kept in order from the first scan on; until then it costs
+                                  nothing */
+    GOBLIN_ORDERED_ALWAYS = 1, /* from open on: the first scan does not wait */
+    GOBLIN_ORDERED_OFF = 2,    /* never: scans are refused */
+};
+
 enum goblin_log_level { GOBLIN_LOG_ERROR = 0, GOBLIN_LOG_WARN = 1, GOBLIN_LOG_INFO = 2 };
 
 /* Called with one line without newline. Threads: any of the library's or the caller's own; must
@@ -85,6 +92,7 @@ struct goblin_options {
     /* Memory: everything the library allocates for this store. At least 8 MiB; 0: 256 MiB. */
     uint64_t memory_bytes;
     enum goblin_residency residency;
+    enum goblin_ordered ordered; /* the set of keys in order that <goblin/scan.h> goes through */
     uint32_t head_bytes; /* multiple of 4096; 0: 16 KiB when fixed, 8 KiB floor when adaptive */
 
     /* Reading. */

@@ -55,6 +55,7 @@ extern "C" {
 /* X(name, help) */
 #define GOBLIN_GAUGES(X)                                                                           \
     X(objects, "objects in the index, expired ones until they are swept")                          \
+    X(ordered_keys, "keys in the ordered set; 0 until it is asked for")                            \
     X(live_bytes, "disk bytes of live records")                                                    \
     X(disk_bytes, "disk bytes the store may use")                                                  \
     X(live_user_bytes, "of these what users gave: keys, metadata and values")                      \
@@ -71,6 +72,7 @@ extern "C" {
     X(memory_used_bytes, "all that the library holds now, the sum of the next lines")              \
     X(memory_arena_bytes, "blocks of the RAM log in use")                                          \
     X(memory_index_bytes, "the index")                                                             \
+    X(memory_ordered_bytes, "the ordered set of keys")                                             \
     X(memory_write_bytes, "write blocks")                                                          \
     X(memory_read_bytes, "readers' chunk buffers")                                                 \
     X(memory_other_bytes, "segment tables and the like")                                           \

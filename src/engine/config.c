@@ -90,6 +90,7 @@ static int check_enums(const struct goblin_options *options, struct goblin_error
         {"durability", (unsigned)options->durability, GOBLIN_DURABILITY_SYNCED},
         {"io", (unsigned)options->io, GOBLIN_IO_SYNC},
         {"caching", (unsigned)options->caching, GOBLIN_CACHING_BUFFERED},
+        {"ordered", (unsigned)options->ordered, GOBLIN_ORDERED_OFF},
     };
     for (size_t i = 0; i < sizeof(enums) / sizeof(enums[0]); i++) {
         if (enums[i].value > enums[i].most) {

@@ -33,6 +33,7 @@ static void keep_lanes(struct goblin *store)
 
 static void keep_memory(struct goblin *store)
 {
+    gb_ordered_keep(store);
     gb_store_rebudget(store);
     gb_residency_reclaim(store, gb_residency_look_ahead(store));
     gb_residency_release(store);

@@ -98,6 +98,7 @@ static void destroy(struct goblin *store)
     if (store->index != NULL) {
         gb_index_destroy(store->index);
     }
+    gb_ordered_fini(&store->ordered);
     gb_arena_fini(&store->arena);
     gb_pool_fini(store);
     gb_residency_fini(&store->residency);
@@ -255,6 +256,7 @@ int gb_store_open(struct goblin **out, const struct goblin_options *options, str
     }
     store->io = io;
     gb_pool_init(&store->pool);
+    gb_ordered_init(&store->ordered);
     (void)pthread_mutex_init(&store->readers_lock, NULL);
     (void)pthread_mutex_init(&store->keeper_lock, NULL);
     (void)pthread_mutex_init(&store->checkpoint_lock, NULL);
@@ -264,6 +266,9 @@ int gb_store_open(struct goblin **out, const struct goblin_options *options, str
         gb_error_wrap(error, "open store");
         destroy(store);
         return rc;
+    }
+    if (store->options.ordered == GOBLIN_ORDERED_ALWAYS) {
+        (void)gb_ordered_build(store); /* begins; the keeper goes on, and so does a scan */
     }
     *out = store;
     return GOBLIN_OK;

@@ -183,6 +183,10 @@ static int swing(struct goblin *store, struct gb_publication *publication, struc
         if (old == NULL) {
             answer = gb_index_insert_locked(&locked, gb_arena_place(&store->arena, item));
             answer = answer == 0 ? GOBLIN_OK : answer;
+            if (answer == GOBLIN_OK && gb_ordered_kept(&store->ordered)) {
+                gb_ordered_add(&store->ordered,
+                               (struct goblin_slice){append->key, append->record.key_len});
+            }
         }
         if (answer == GOBLIN_OK) {
             replace_old(store, publication, &locked, old, item);
@@ -201,6 +205,9 @@ int gb_publish(struct goblin *store, struct gb_publication *publication)
     }
     uint32_t footprint = 0;
     struct gb_item *item = lay_item(store, publication, &footprint);
+    if (item == NULL && gb_ordered_give_up(store)) {
+        item = lay_item(store, publication, &footprint);
+    }
     if (item == NULL) {
         gb_lane_cancel(lane, &publication->append);
         return -ENOMEM;

@@ -93,15 +93,17 @@ void goblin_stats(struct goblin *store, struct goblin_stats *stats)
     stats->space_amplification_permille = permille(stats->disk_used_bytes, stats->live_user_bytes);
     struct gb_arena *arena = &store->arena;
     stats->objects = gb_index_count(store->index);
+    stats->ordered_keys = gb_ordered_count(&store->ordered);
     stats->memory_budget_bytes = store->budget.total;
     stats->memory_arena_bytes = (uint64_t)atomic_load(&arena->used) * arena->block_bytes;
     stats->memory_index_bytes = gb_index_bytes(store->index);
+    stats->memory_ordered_bytes = gb_ordered_bytes(&store->ordered);
     stats->memory_write_bytes = atomic_load(&store->budget.write);
     stats->memory_read_bytes = atomic_load(&store->budget.read);
     stats->memory_other_bytes = atomic_load(&store->budget.other);
     stats->memory_used_bytes = stats->memory_arena_bytes + stats->memory_index_bytes +
-                               stats->memory_write_bytes + stats->memory_read_bytes +
-                               stats->memory_other_bytes;
+                               stats->memory_ordered_bytes + stats->memory_write_bytes +
+                               stats->memory_read_bytes + stats->memory_other_bytes;
     stats->arena_live_bytes = atomic_load(&arena->live_bytes);
     stats->arena_capacity_bytes = (uint64_t)atomic_load(&arena->allowed) * arena->block_bytes;
     stats->resident_bytes = atomic_load(&arena->resident_bytes);

@@ -38,7 +38,7 @@ void gb_store_rebudget(struct goblin *store)
     const struct gb_budget *budget = &store->budget;
     uint64_t spent = atomic_load(&budget->promised) + atomic_load(&budget->write) +
                      atomic_load(&budget->read) + atomic_load(&budget->other) +
-                     gb_index_bytes(store->index);
+                     gb_index_bytes(store->index) + gb_ordered_bytes(&store->ordered);
     uint64_t left = budget->total > spent ? budget->total - spent : 0;
     uint64_t blocks = left / store->arena.block_bytes;
     blocks -= gb_min(blocks, GB_RESIDENCY_HAND);
@@ -108,6 +108,9 @@ void gb_store_forget_locked(struct goblin *store, struct gb_locked *locked,
                             const struct gb_item *item)
 {
     gb_index_remove_locked(locked);
+    if (gb_ordered_kept(&store->ordered)) {
+        gb_ordered_remove(&store->ordered, (struct goblin_slice){item->key, gb_item_key_len(item)});
+    }
     gb_store_disk_died(store, item);
     gb_arena_died(&store->arena, item);
 }

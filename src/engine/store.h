@@ -4,6 +4,8 @@
  * Locks, in the order they may be taken:
  *   lane -> bucket -> arena, segments      appending and publishing
  *   residency -> bucket -> arena           moving items in RAM
+ *   lane -> building -> bucket, residency  the ordered set of keys: while it is built or given up
+ *   bucket -> ordered                      a leaf: one key of it, or a batch copied out
  *   keeper                                 a leaf: waking the background thread
  *   readers                                a leaf: the list of readers
  * No lock is held while a callback of the embedder runs.
@@ -23,6 +25,7 @@
 #include "engine/counters.h"
 #include "engine/index.h"
 #include "engine/lane.h"
+#include "engine/ordered.h"
 #include "engine/pool.h"
 #include "engine/residency.h"
 #include "engine/segment.h"
@@ -63,6 +66,7 @@ struct goblin {
     struct gb_pool pool;
     struct gb_arena arena;
     struct gb_index *index;
+    struct gb_ordered ordered;
     struct gb_segments segments;
     struct gb_residency residency;
     struct gb_lane lanes[GB_LANES_MAX];
