@@ -219,6 +219,29 @@ expect 1 'no such object' goblin stat store pipe/0
 expect 0 '' goblin ls store
 objects=$(wc -l <out)
 [ "$objects" -eq 30 ] || fail "ls lists $objects objects: $(cat out)"
+LC_ALL=C sort -c out || fail 'ls does not list in order'
+cp out all
+listed() { # lines of standard output, which the options of ls must give
+    goblin ls store "$@" >out || fail "ls $*"
+    same out wanted
+}
+tac all >wanted && listed --reverse
+grep '^size/' all >wanted && listed --prefix size/
+tac wanted >wanted.r && mv wanted.r wanted && listed --prefix size/ -r
+LC_ALL=C awk '$0 >= "pipe/5" && $0 < "size/2"' all >wanted && listed --from pipe/5 --to size/2
+[ -s wanted ] || fail 'the range holds nothing'
+tail -n 2 wanted | tac >wanted.r && mv wanted.r wanted && listed --from pipe/5 --to size/2 -r --limit 2
+expect 0 '' goblin ls store --prefix 73697a652f --to 73697a6530 --hex
+prints 73697a652f30
+[ "$(wc -l <out)" -eq "$(grep -c '^size/' all)" ] || fail 'ls --prefix --hex lists another number'
+goblin ls store -U | LC_ALL=C sort | cmp - all || fail 'ls --unsorted lists others'
+goblin ls store -U --prefix size/ --from size/4 --to size/5 | LC_ALL=C sort >out
+grep '^size/4' all >wanted && same out wanted
+expect 2 '--reverse and --unsorted exclude each other' goblin ls store -U -r
+expect 2 'ls: ' goblin ls store --from 0g --hex
+expect 2 'ls: ' goblin ls store --prefix ''
+expect 0 '' goblin ls store --from zzz
+[ ! -s out ] || fail 'an empty range lists something'
 expect 0 '' goblin ls store --limit 3
 [ "$(wc -l <out)" -eq 3 ] || fail 'ls --limit 3 lists another number'
 expect 0 '' goblin ls store -l
