@@ -249,10 +249,10 @@ grep -qE '^ +5000000 .* size/5000000$' out || fail "ls -l printed '$(cat out)'"
 expect 0 '' bash -c "set -o pipefail; '$GOBLIN' ls store | head -n 1"
 expect 3 'standard output: No space left on device' bash -c "'$GOBLIN' ls store >/dev/full"
 expect 0 '' goblin stats store
-all=$((objects + 1)) # one has expired and waits to be swept
+all="($objects|$((objects + 1)))" # one has expired and may still wait to be swept
 grep -qE "^objects +$all  objects in the index" out || fail "stats printed '$(cat out)'"
 expect 0 '' goblin stats store --json
-grep -qF "\"objects\": $all," out || fail "stats --json printed '$(cat out)'"
+grep -qE "\"objects\": $all," out || fail "stats --json printed '$(cat out)'"
 
 # ---- a value that is larger than the memory ------------------------------------------------------
 make_file big 120000000
