@@ -177,11 +177,9 @@ int gb_keeper_start(struct goblin *store)
 {
     int rc = start(&store->keeper, store, keep);
     rc = rc == 0 ? start(&store->cleaner, store, clean) : rc;
-    bool cold = rc == 0 && gb_index_count(store->index) > 0;
-    atomic_store(&store->warming, cold);
-    if (cold) {
+    if (rc == 0 && gb_index_count(store->index) > 0) {
+        atomic_store(&store->warming, true); /* until the warmer says that it is done */
         rc = start(&store->warmer, store, warm);
-        atomic_store(&store->warming, rc == 0);
     }
     return rc;
 }
