@@ -435,6 +435,26 @@ static void judge(struct loop_case *at, int answer, bool hit)
 
 /* ---- the loop ------------------------------------------------------------------------------ */
 
+/* Nothing that the call took is still held: room for streams, segments, memory. */
+static void settle_accounts(struct gb_world *world)
+{
+    struct goblin *store = world->fixture->store;
+    gb_world_drop_reader(world);
+    if (world->disk == NULL) {
+        gb_fixture_await_warm(world->fixture); /* whose thread reads, too */
+    }
+    for (uint32_t i = 0; i < store->segments.count; i++) {
+        const struct gb_segment *segment = &store->segments.table[i];
+        if (atomic_load(&segment->pending) != 0 || atomic_load(&segment->readers) != 0) {
+            fail_msg("segment %" PRIu32 " is still held", i);
+        }
+    }
+    assert_int_equal(atomic_load(&store->streaming_bytes), 0);
+    assert_int_equal(atomic_load(&store->budget.promised), 0);
+    assert_int_equal(atomic_load(&store->budget.read), 0);
+    assert_int_equal(gb_world_make_reader(world), GOBLIN_OK);
+}
+
 /* The store does what it is asked to; unless too much of it could not be read at opening. */
 static void go_on(struct gb_world *world, bool blind)
 {
@@ -475,6 +495,7 @@ static bool run_once(struct loop_case *at)
         assert_int_equal(gb_world_make_reader(world), GOBLIN_OK);
     }
     look_at_all(world);
+    settle_accounts(world);
     go_on(world, blind);
     int closed = gb_world_close(world);
     if (of_memory(at) || !hit) {
