@@ -45,7 +45,7 @@ static void keep_memory(struct goblin *store)
 static bool has_garbage(struct goblin *store)
 {
     struct gb_segments *segments = &store->segments;
-    uint64_t used = segments->count - gb_segments_free_count(segments);
+    uint64_t used = gb_segments_used_count(segments);
     return atomic_load(&segments->live_bytes) < used * segments->segment_bytes / 4 * 3;
 }
 

@@ -488,7 +488,8 @@ static int wait_for_space(struct gb_lane *lane)
     int rc = -ENOSPC;
     (void)pthread_mutex_lock(&segments->lock);
     while (!atomic_load(&store->keeper_stop)) {
-        if (segments->free_count > gb_lane_reserve_segments(store, GB_CLAIM_PLAIN)) {
+        if (gb_segments_free_count_locked(segments) >
+            gb_lane_reserve_segments(store, GB_CLAIM_PLAIN)) {
             rc = 0;
             break;
         }
@@ -502,7 +503,8 @@ static int wait_for_space(struct gb_lane *lane)
             gb_keeper_round(store);
         }
         (void)pthread_mutex_lock(&segments->lock);
-        if (segments->free_count > gb_lane_reserve_segments(store, GB_CLAIM_PLAIN) ||
+        if (gb_segments_free_count_locked(segments) >
+                gb_lane_reserve_segments(store, GB_CLAIM_PLAIN) ||
             !store->cleaner.running) {
             continue;
         }

@@ -113,11 +113,17 @@ static struct gb_segment *find_on_drive_locked(struct gb_segments *segments, uns
     return NULL;
 }
 
-/* Round robin over the drives, so that all of them work. */
+/* Round robin over the drives, so that all of them work; for a file that is to be made, those that
+ * others have filled come last. */
 static struct gb_segment *find_free_locked(struct gb_segments *segments, bool made)
 {
-    for (unsigned d = 0; d < segments->drive_count; d++) {
-        unsigned drive = (segments->next_drive + d) % segments->drive_count;
+    unsigned count = segments->drive_count;
+    for (unsigned d = 0; d < 2 * count; d++) {
+        unsigned drive = (segments->next_drive + d) % count;
+        bool full = d >= count;
+        if (!made && segments->drives[drive].full != full) {
+            continue;
+        }
         struct gb_segment *segment = find_on_drive_locked(segments, drive, made);
         if (segment != NULL) {
             segments->next_drive = drive + 1;
@@ -127,16 +133,22 @@ static struct gb_segment *find_free_locked(struct gb_segments *segments, bool ma
     return NULL;
 }
 
-/* Files that are there first; but a lane leaves its own drive only when that is full. */
-static struct gb_segment *find_for_lane_locked(struct gb_segments *segments, unsigned lane)
+/* Files that are there first, if some may be taken; but a lane leaves its own drive only when that
+ * is full. */
+static struct gb_segment *find_for_lane_locked(struct gb_segments *segments, unsigned lane,
+                                               bool made)
 {
     unsigned home = gb_segments_home(segments, lane);
     struct gb_segment *segment = NULL;
     if (home < segments->drive_count) {
-        segment = find_on_drive_locked(segments, home, true);
-        segment = segment != NULL ? segment : find_on_drive_locked(segments, home, false);
+        segment = made ? find_on_drive_locked(segments, home, true) : NULL;
+        if (segment == NULL && !segments->drives[home].full) {
+            segment = find_on_drive_locked(segments, home, false);
+        }
     }
-    segment = segment != NULL ? segment : find_free_locked(segments, true);
+    if (segment == NULL && made) {
+        segment = find_free_locked(segments, true);
+    }
     return segment != NULL ? segment : find_free_locked(segments, false);
 }
 
@@ -157,6 +169,49 @@ static uint32_t count_made_locked(const struct gb_segments *segments)
     return made;
 }
 
+/* The file of a slot could not be made. What may pass leaves the slot free; without room for it, of
+ * its drive only slots with a file count from here on. Returns the fault, 0 if it has been told. */
+static int give_up(struct gb_segments *segments, struct gb_segment *segment, int fault)
+{
+    bool no_room = fault == -ENOSPC || fault == -EDQUOT;
+    bool passing = no_room || fault == -EMFILE || fault == -ENOMEM;
+    (void)pthread_mutex_lock(&segments->lock);
+    bool was_free = segment->status == GB_SEGMENT_PREPARING; /* and is counted so */
+    struct gb_drive *drive = &segments->drives[segment->drive];
+    bool told = no_room && drive->full_told;
+    drive->full |= no_room;
+    drive->full_told |= no_room && was_free; /* the keeper tells, who makes files ahead */
+    segment->status = passing ? GB_SEGMENT_FREE : GB_SEGMENT_LOST;
+    if (passing && !was_free) {
+        segments->free_count++;
+    } else if (!passing && was_free) {
+        segments->free_count--;
+    }
+    (void)pthread_mutex_unlock(&segments->lock);
+    return told ? 0 : no_room ? -ENOSPC : fault;
+}
+
+static void has_room(struct gb_segments *segments, const struct gb_segment *segment)
+{
+    (void)pthread_mutex_lock(&segments->lock);
+    segments->drives[segment->drive].full = false;
+    segments->drives[segment->drive].full_told = false;
+    (void)pthread_mutex_unlock(&segments->lock);
+}
+
+uint32_t gb_segments_free_count_locked(const struct gb_segments *segments)
+{
+    uint32_t count = segments->free_count;
+    for (unsigned d = 0; d < segments->drive_count; d++) {
+        const struct gb_identity *identity = &segments->drives[d].identity;
+        for (uint32_t i = 0; segments->drives[d].full && i < identity->slot_count; i++) {
+            const struct gb_segment *segment = &segments->table[identity->first_slot + i];
+            count -= segment->status == GB_SEGMENT_FREE && segment->file == NULL;
+        }
+    }
+    return count;
+}
+
 int gb_segments_prepare(struct gb_segments *segments, uint32_t ahead)
 {
     for (;;) {
@@ -172,12 +227,9 @@ int gb_segments_prepare(struct gb_segments *segments, uint32_t ahead)
         }
         int rc = gb_segment_open_file(segments, segment, true);
         if (rc < 0) {
-            (void)pthread_mutex_lock(&segments->lock);
-            segment->status = GB_SEGMENT_LOST;
-            segments->free_count--;
-            (void)pthread_mutex_unlock(&segments->lock);
-            return rc;
+            return give_up(segments, segment, rc);
         }
+        has_room(segments, segment);
         set_status(segments, segment, GB_SEGMENT_FREE);
     }
 }
@@ -192,12 +244,13 @@ int gb_segments_take(struct gb_segments *segments, unsigned lane, uint64_t gener
     (void)pthread_mutex_lock(&segments->lock);
     struct gb_segment *segment = NULL;
     if (segments->free_count > reserve) {
-        segment = find_for_lane_locked(segments, lane);
+        segment = find_for_lane_locked(segments, lane, count_made_locked(segments) > reserve);
     }
     if (segment == NULL) {
         (void)pthread_mutex_unlock(&segments->lock);
         return -ENOSPC;
     }
+    bool bare = segment->file == NULL;
     segments->free_count--;
     segment->status = GB_SEGMENT_OPEN;
     segment->lane = (uint8_t)lane;
@@ -215,8 +268,11 @@ int gb_segments_take(struct gb_segments *segments, unsigned lane, uint64_t gener
 
     int rc = gb_segment_open_file(segments, segment, true);
     if (rc < 0) {
-        set_status(segments, segment, GB_SEGMENT_LOST);
-        return rc;
+        int fault = give_up(segments, segment, rc);
+        return fault == 0 ? -ENOSPC : fault;
+    }
+    if (bare) {
+        has_room(segments, segment);
     }
     *out = segment;
     return 0;
@@ -308,7 +364,15 @@ void gb_segments_keep(struct gb_segments *segments, struct gb_segment *segment)
 uint32_t gb_segments_free_count(struct gb_segments *segments)
 {
     (void)pthread_mutex_lock(&segments->lock);
-    uint32_t count = segments->free_count;
+    uint32_t count = gb_segments_free_count_locked(segments);
+    (void)pthread_mutex_unlock(&segments->lock);
+    return count;
+}
+
+uint32_t gb_segments_used_count(struct gb_segments *segments)
+{
+    (void)pthread_mutex_lock(&segments->lock);
+    uint32_t count = segments->count - segments->free_count;
     (void)pthread_mutex_unlock(&segments->lock);
     return count;
 }
@@ -316,7 +380,7 @@ uint32_t gb_segments_free_count(struct gb_segments *segments)
 uint32_t gb_segments_coming_count(struct gb_segments *segments)
 {
     (void)pthread_mutex_lock(&segments->lock);
-    uint32_t count = segments->free_count + segments->draining_count;
+    uint32_t count = gb_segments_free_count_locked(segments) + segments->draining_count;
     (void)pthread_mutex_unlock(&segments->lock);
     return count;
 }

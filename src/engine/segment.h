@@ -67,6 +67,8 @@ struct gb_drive {
     struct gb_identity identity;
     struct gb_alignment alignment;
     bool direct;
+    bool full; /* had no room for the last file; tried again at need. Under the segments' lock */
+    bool full_told;      /* by gb_segments_prepare; the same */
     uint64_t writes;     /* of one block each, to the identity, while the store was opened */
     uint64_t read_bytes; /* of the identity, in one read */
     bool missing;        /* it is not there: its identity is deduced, its segments are lost */
@@ -119,14 +121,14 @@ int gb_segment_path(const struct gb_segments *segments, uint32_t slot, char *pat
 /* Opens the file of a slot, making it with `create`. */
 int gb_segment_open_file(struct gb_segments *segments, struct gb_segment *segment, bool create);
 
-/* Takes a free segment for a lane, file open and preallocated, leaving `reserve` free ones.
- * `generation` is its number. -ENOSPC: none free; a fault of the file system otherwise (the slot
- * is set aside as lost). */
+/* Takes a free segment for a lane, file open and preallocated, leaving `reserve` free ones, and as
+ * many with a file unless more can be made. `generation` is its number. -ENOSPC: none free, or no
+ * room for its file; a fault of the file system otherwise (the slot is set aside as lost). */
 int gb_segments_take(struct gb_segments *segments, unsigned lane, uint64_t generation,
                      uint32_t reserve, struct gb_segment **out);
 
 /* Makes files ahead, so that `ahead` free segments have one and gb_segments_take need not wait for
- * the file system. */
+ * the file system. -ENOSPC is said once, not again while it lasts. */
 int gb_segments_prepare(struct gb_segments *segments, uint32_t ahead);
 
 void gb_segments_seal(struct gb_segments *segments, struct gb_segment *segment);
@@ -156,7 +158,11 @@ void gb_segments_none(struct gb_segments *segments);
 /* Back to sealed: it could not be emptied. */
 void gb_segments_keep(struct gb_segments *segments, struct gb_segment *segment);
 
+/* Free ones that can be taken: where others have filled the file system, those with a file. */
 uint32_t gb_segments_free_count(struct gb_segments *segments);
+uint32_t gb_segments_free_count_locked(const struct gb_segments *segments);
+/* Those that are not free, whether they can be taken or not. */
+uint32_t gb_segments_used_count(struct gb_segments *segments);
 /* Free ones and those that will be when their readers are done. */
 uint32_t gb_segments_coming_count(struct gb_segments *segments);
 

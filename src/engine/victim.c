@@ -138,7 +138,7 @@ bool gb_victim_choose(struct goblin *store, enum gb_effort effort, struct gb_vic
     struct gb_segment *best = NULL;
     store->pile_turn = !store->pile_turn; /* every other time, so that the rest has its share */
     /* An old segment without a gap may need more than one to be moved into. */
-    if (!cache && store->pile_turn && segments->free_count > 1) {
+    if (!cache && store->pile_turn && gb_segments_free_count_locked(segments) > 1) {
         best = under_pile_locked(store, &survey);
     }
     if (best == NULL && effort != GB_EFFORT_EVICT) {
