@@ -33,11 +33,11 @@ struct getter {
 static void micro_key(uint64_t number, char key[GB_MICRO_KEY_BYTES + 1])
 {
     /* By hand: at millions a second, printf would be what is measured. */
-    for (int i = GB_MICRO_KEY_BYTES - 1; i >= 0; i--) {
-        key[i] = (char)('0' + number % 10);
-        number /= 10;
-    }
+    memset(key, '0', GB_MICRO_KEY_BYTES);
     key[GB_MICRO_KEY_BYTES] = '\0';
+    for (char *at = key + GB_MICRO_KEY_BYTES; number > 0; number /= 10) {
+        *--at = (char)('0' + number % 10);
+    }
 }
 
 static void micro_value(uint64_t number, unsigned char value[GB_MICRO_VALUE_BYTES])

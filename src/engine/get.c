@@ -7,17 +7,6 @@
 #include "engine/rcu.h"
 #include "engine/reader_internal.h"
 
-#define TICK_REQUESTS 256u
-
-/* Tokens of held chunks: what kind, and which. */
-#define HOLD_KINDS 4u
-enum hold_kind { HOLD_BLOCK, HOLD_BUFFER, HOLD_SMALL };
-
-static uint64_t hold_token(enum hold_kind kind, uint64_t value)
-{
-    return value * HOLD_KINDS + kind;
-}
-
 /* ---- the end of a request ------------------------------------------------------------------ */
 
 /* Adds `delta` to the readers of every segment that the object lies in. */
@@ -130,10 +119,10 @@ static bool call_back(struct gb_get *get, struct goblin_chunk *chunk)
     int answer = request->on_chunk(request->arg, chunk);
     get->busy = false;
     if (answer == GOBLIN_CHUNK_HOLD) {
-        if (chunk->hold % HOLD_KINDS == HOLD_BLOCK) {
+        if (chunk->hold % GB_HOLD_KINDS == GB_HOLD_BLOCK) {
             /* The request's own pin keeps the block while the second one is taken. */
             atomic_fetch_add(&gb_arena_block(&reader->store->arena, get->pinned)->pins, 1);
-        } else if (chunk->hold % HOLD_KINDS == HOLD_SMALL) {
+        } else if (chunk->hold % GB_HOLD_KINDS == GB_HOLD_SMALL) {
             get->holds++;
         }
     }
@@ -192,7 +181,7 @@ static bool hand_empty(struct gb_get *get)
         .data = get->small,
         .resident = true,
         .offset = get->start - get->meta_len,
-        .hold = hold_token(HOLD_SMALL, (uint64_t)(get - get->reader->gets)),
+        .hold = gb_hold_token(GB_HOLD_SMALL, get->number),
     };
     return call_back(get, &chunk);
 }
@@ -242,7 +231,7 @@ static bool take_piece(struct gb_get *get)
     }
     unsigned buffer = piece->buffer;
     const unsigned char *bytes = piece->data + piece->skew;
-    struct goblin_chunk chunk = {.hold = hold_token(HOLD_BUFFER, buffer)};
+    struct goblin_chunk chunk = {.hold = gb_hold_token(GB_HOLD_BUFFER, buffer)};
     uint64_t before = get->deliver_at;
     bool on = hand_over(get, piece->from, bytes, piece->to - piece->from, &chunk);
     bool held = get->deliver_at != before && chunk.hold != UINT64_MAX;
@@ -392,7 +381,8 @@ static bool answer_head(struct gb_get *get)
         }
     }
     const unsigned char *bytes = gb_item_bytes(get->item);
-    struct goblin_chunk chunk = {.resident = true, .hold = hold_token(HOLD_BLOCK, get->pinned)};
+    struct goblin_chunk chunk = {.resident = true,
+                                 .hold = gb_hold_token(GB_HOLD_BLOCK, get->pinned)};
     uint64_t have = get->resident;
     if (get->want_meta && have < get->meta_len) {
         memcpy(get->meta, bytes, have);
@@ -474,164 +464,37 @@ static struct gb_get *take_get(struct goblin_reader *reader, struct goblin_reque
     return get;
 }
 
-static void tick(struct goblin_reader *reader)
+void gb_get_start(struct goblin_reader *reader, struct goblin_request *request, uint64_t hash,
+                  int *answer, struct goblin_buffer *load)
 {
-    if (++reader->ticks == TICK_REQUESTS) {
-        reader->ticks = 0;
-        gb_residency_tick(reader->store, TICK_REQUESTS);
-    }
-}
-
-/* ---- the quick way ------------------------------------------------------------------------- */
-
-/* What a small resident object answers, copied out of its block. */
-struct quick {
-    struct goblin_info info;
-    uint64_t copied_from; /* payload position of the first byte copied */
-    uint64_t start;       /* payload range asked for */
-    uint64_t end;
-};
-
-/* A small object is worth its bytes after a few accesses; beyond them one in four counts, so that
- * most hits leave the item's cache line as it was. */
-static void touch_small(const struct goblin_reader *reader, struct gb_item *item)
-{
-    uint32_t epoch = atomic_load_explicit(&reader->store->residency.epoch, memory_order_relaxed);
-    uint8_t heat = atomic_load_explicit(&item->heat, memory_order_relaxed);
-    if (gb_heat_count(heat, epoch) < 4 || reader->ticks % 4 == 0) {
-        (void)gb_heat_touch(item, epoch);
-    }
-}
-
-/* Inside the read-side section: true if all that is asked for is resident and small. */
-static bool copy_small(struct goblin_reader *reader, const struct goblin_request *request,
-                       struct gb_item *item, struct quick *quick, unsigned char *to)
-{
-    uint64_t expiry = atomic_load_explicit(&item->expiry_meta, memory_order_relaxed);
-    int64_t expires = gb_expiry_of(expiry);
-    if (expires != 0 && gb_expired(expires, gb_store_now_ms(reader->store))) {
-        return false;
-    }
-    uint32_t meta_len = gb_meta_len_of(expiry);
-    uint64_t size = gb_item_size(item);
-    uint32_t resident = gb_item_resident(item);
-    uint64_t start = gb_min(request->offset, size - meta_len) + meta_len;
-    uint64_t len = size - start;
-    if (request->length != 0) {
-        len = gb_min(len, request->length);
-    }
-    bool want_meta = (request->flags & GOBLIN_GET_META) != 0 && meta_len > 0;
-    uint64_t from = want_meta ? 0 : start;
-    if (start + len > resident || start + len - from > GB_SMALL_MAX) {
-        return false;
-    }
-    memcpy(to, gb_item_bytes(item) + from, start + len - from);
-    if ((request->flags & GOBLIN_GET_QUIET) == 0) {
-        touch_small(reader, item);
-    }
-    gb_item_describe(item, expiry, &quick->info);
-    quick->copied_from = from;
-    quick->start = start;
-    quick->end = start + len;
-    return true;
-}
-
-/* Hands a copied answer over; `get` lends its buffer and is not in use otherwise. */
-static void hand_small(struct gb_get *get, struct goblin_request *request,
-                       const struct quick *quick, int *answer)
-{
-    struct goblin_reader *reader = get->reader;
-    struct goblin_chunk chunk = {
-        .data = get->small + (quick->start - quick->copied_from),
-        .len = quick->end - quick->start,
-        .offset = quick->start - quick->info.meta_len,
-        .info = &quick->info,
-        .resident = true,
-        .last = true,
-        .hold = hold_token(HOLD_SMALL, (uint64_t)(get - reader->gets)),
-    };
-    if ((request->flags & GOBLIN_GET_META) != 0) {
-        chunk.meta = (struct goblin_slice){get->small, quick->info.meta_len};
-    }
-    reader->free_gets = get->next;
-    get->free = false;
-    get->holds = 1; /* our own, so that nothing the callback does recycles it */
-    int told = request->on_chunk(request->arg, &chunk);
-    int result = told < 0 ? GOBLIN_ECANCELED : GOBLIN_OK;
-    if ((request->flags & GOBLIN_GET_QUIET) == 0 && told >= 0) {
-        gb_reader_count_small(reader, chunk.len);
-    }
-    if (answer != NULL) {
-        *answer = result;
-    }
-    if (request->on_done != NULL) {
-        request->on_done(request->arg, result, result == GOBLIN_OK ? &quick->info : NULL);
-    }
-    get->holds -= told != GOBLIN_CHUNK_HOLD;
-    if (get->holds == 0) {
-        get->free = true;
-        get->next = reader->free_gets;
-        reader->free_gets = get;
-    }
-}
-
-/* A hit on a small resident object, which is most of what a cache is asked: no state, no lists. */
-static bool answer_at_once(struct goblin_reader *reader, struct goblin_request *request,
-                           uint64_t hash, int *answer)
-{
-    struct goblin *store = reader->store;
-    struct gb_get *get = reader->free_gets;
-    struct quick quick;
-    struct gb_glimpse glimpse;
-    gb_rcu_read_lock();
-    const struct gb_item *item =
-        gb_index_find(store->index, hash, request->key.data, request->key.len, &glimpse);
-    bool done = item != NULL &&
-                copy_small(reader, request, (struct gb_item *)(uintptr_t)item, &quick, get->small);
-    gb_rcu_read_unlock();
-    if (done) {
-        hand_small(get, request, &quick, answer);
-    }
-    return done;
-}
-
-int gb_get_start(struct goblin_reader *reader, struct goblin_request *request, int *answer,
-                 struct goblin_buffer *load)
-{
-    uint64_t hash = gb_index_hash(request->key.data, request->key.len);
-    tick(reader);
-    if (answer_at_once(reader, request, hash, answer)) {
-        return GOBLIN_OK;
-    }
     struct gb_get *get = take_get(reader, request, answer, load);
     gb_tally_add(&reader->tally, GB_COUNT_gets, (request->flags & GOBLIN_GET_QUIET) == 0);
     int rc = look_up(get, request, hash);
     if (rc < 0) {
         gb_get_end(get, rc == GOBLIN_ECANCELED ? GOBLIN_MISS : rc);
         gb_get_recycle(get);
-        return GOBLIN_OK;
+        return;
     }
     if (!answer_head(get)) {
         gb_get_recycle(get);
-        return GOBLIN_OK;
+        return;
     }
     read_tail(get, request);
-    return GOBLIN_OK;
 }
 
 /* ---- held chunks --------------------------------------------------------------------------- */
 
 void gb_get_release_hold(struct goblin_reader *reader, uint64_t hold)
 {
-    uint64_t value = hold / HOLD_KINDS;
-    switch ((enum hold_kind)(hold % HOLD_KINDS)) {
-    case HOLD_BLOCK:
+    uint64_t value = hold / GB_HOLD_KINDS;
+    switch ((enum gb_hold_kind)(hold % GB_HOLD_KINDS)) {
+    case GB_HOLD_BLOCK:
         gb_arena_unpin(&reader->store->arena, value);
         break;
-    case HOLD_BUFFER:
+    case GB_HOLD_BUFFER:
         gb_reader_give_buffer(reader, (unsigned)value);
         break;
-    case HOLD_SMALL: {
+    case GB_HOLD_SMALL: {
         struct gb_get *get = &reader->gets[value];
         GB_ASSERT(get->holds > 0);
         if (--get->holds == 0) {

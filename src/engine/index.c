@@ -1,20 +1,16 @@
 /* The index: finding, locking and changing the entries of one bucket. */
-#include "engine/index_internal.h"
+#include "engine/index_look.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
-#if defined(__SSE2__)
-#include <immintrin.h>
-#endif
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
 #include "base/assert.h"
 
-#define PREFETCH_LINES  8u /* of an item: header, key and some 400 bytes */
 #define HUGE_PAGE_BYTES (2 * GB_MIB)
 /* From here on, huge pages: 4 to 7 % more looks per second in a table of 128 MiB, nothing in one of
  * 32 MiB. Two of them may be half used, which must be little beside what the range may come to. */
@@ -112,79 +108,9 @@ uint64_t gb_index_bytes(const struct gb_index *index)
 
 /* ---- looking ------------------------------------------------------------------------------- */
 
-static bool has_key(const struct gb_item *item, const void *key, size_t len)
-{
-    return gb_item_key_len(item) == len && memcmp(item->key, key, len) == 0;
-}
-
-/*
- * Which slots of the bucket have the tag of `hash`: bit 2 * i + 2 for slot i. Only a hint, because
- * the caller reads a slot again before it believes it. So plain loads will do where the machine
- * has them wide (an aligned load of 16 bytes tears at most between slots), and a look that takes
- * fewer instructions lets the processor see further ahead: a third more gets, measured.
- */
-#if defined(__SSE2__) && !GB_TSAN
-static inline __m128i match_pair(const struct gb_bucket *bucket, unsigned pair, __m128i tag)
-{
-    __m128i words = _mm_load_si128((const __m128i *)(const void *)bucket + pair);
-    return _mm_cmpeq_epi32(_mm_srli_epi64(words, GB_PLACE_BITS), tag);
-}
-
-static inline unsigned match_tags(const struct gb_bucket *bucket, uint64_t hash)
-{
-    const __m128i tag = _mm_set1_epi64x((long long)(hash >> GB_PLACE_BITS));
-    __m128i low = _mm_packs_epi32(match_pair(bucket, 0, tag), match_pair(bucket, 1, tag));
-    __m128i high = _mm_packs_epi32(match_pair(bucket, 2, tag), match_pair(bucket, 3, tag));
-    /* Two bits per word: of its lower half's and its upper half's comparison, which is of zeros.
-     * The bucket's own word goes out too. */
-    return (unsigned)_mm_movemask_epi8(_mm_packs_epi16(low, high)) & 0x5554;
-}
-#else
-static inline unsigned match_tags(const struct gb_bucket *bucket, uint64_t hash)
-{
-    unsigned matches = 0;
-    for (unsigned i = 0; i < GB_BUCKET_SLOTS; i++) {
-        uint64_t tag = gb_index_slot(bucket, i) >> GB_PLACE_BITS;
-        matches |= (unsigned)(tag == hash >> GB_PLACE_BITS) << (2 * i + 2);
-    }
-    return matches;
-}
-#endif
-
-/* Whoever looks for an item goes on to read its first bytes: all their lines are asked for at once,
- * rather than after the key has come and was compared. */
-static inline void prefetch_item(const struct gb_index *index, uint64_t value)
-{
-    const char *item = (const char *)gb_index_item(index, value);
-    for (unsigned line = 1; line < PREFETCH_LINES; line++) {
-        __builtin_prefetch(item + (size_t)line * 64);
-    }
-}
-
-/* The slot of the key in one bucket, or NULL; and what it held. */
-static inline const _Atomic uint64_t *search_bucket(const struct gb_index *index,
-                                                    const struct gb_bucket *bucket, uint64_t hash,
-                                                    const void *key, size_t len, uint64_t *value)
-{
-    for (unsigned matches = match_tags(bucket, hash); matches != 0; matches &= matches - 1) {
-        const _Atomic uint64_t *slot = &bucket->slots[(unsigned)__builtin_ctz(matches) / 2 - 1];
-        /* Acquire: pairs with gb_index_set_slot, so that the item's key is there. A slot may have
-         * emptied, or be empty while the tag looked for is 0. */
-        *value = atomic_load_explicit(slot, memory_order_acquire);
-        prefetch_item(index, *value);
-        if (*value != 0 && has_key(gb_index_item(index, *value), key, len)) {
-            return slot;
-        }
-    }
-    return NULL;
-}
-
 bool gb_index_unchanged(const struct gb_glimpse *glimpse)
 {
-    /* Pairs with the fence in gb_index_bucket_try_lock: whoever read what a writer stored after
-     * locking sees the lock, or a later version, here. */
-    gb_index_fence_acquire();
-    return atomic_load_explicit(&glimpse->bucket->word, memory_order_relaxed) == glimpse->version;
+    return gb_index_look_holds(glimpse);
 }
 
 /* The nodes behind the glimpsed bucket. Nodes move between chains, so the home bucket must be
@@ -196,7 +122,7 @@ static const struct gb_item *find_in_nodes(const struct gb_index *index, uint64_
     const struct gb_bucket *node = gb_index_node(index, glimpse->version);
     while (node != NULL) {
         uint64_t value;
-        if (search_bucket(index, node, hash, key, len, &value) != NULL) {
+        if (gb_index_look_bucket(index, node, hash, key, len, &value) != NULL) {
             return gb_index_item(index, value);
         }
         node = gb_index_next(index, node);
@@ -207,48 +133,21 @@ static const struct gb_item *find_in_nodes(const struct gb_index *index, uint64_
     return NULL;
 }
 
-/* A miss counts if the bucket did not change and is still the key's. If it had been split before
- * we read its word, that word's unlock came after the new number of buckets, which we therefore
- * see. */
-static inline bool is_missing(const struct gb_index *index, uint64_t hash, uint64_t buckets,
-                              const struct gb_glimpse *glimpse)
-{
-    if (!gb_index_unchanged(glimpse)) {
-        return false;
-    }
-    uint64_t now = atomic_load_explicit(&index->buckets, memory_order_relaxed);
-    return now == buckets || &index->table[gb_index_home(now, hash)] == glimpse->bucket;
-}
-
-/* Takes the glimpse. Acquire: pairs with the store in gb_index_bucket_unlock; the chain and its
- * items are as that writer left them, or newer. */
-static inline uint64_t glimpse_home(const struct gb_index *index, uint64_t hash,
-                                    struct gb_glimpse *glimpse)
-{
-    uint64_t buckets = atomic_load_explicit(&index->buckets, memory_order_acquire);
-    glimpse->bucket = &index->table[gb_index_home(buckets, hash)];
-    glimpse->version = atomic_load_explicit(&glimpse->bucket->word, memory_order_acquire);
-    return buckets;
-}
-
-/* What gb_index_find does when its one quick look was not enough. Kept apart, so that the quick
- * look stays in registers. */
-static __attribute__((noinline)) const struct gb_item *find_patiently(const struct gb_index *index,
-                                                                      uint64_t hash,
-                                                                      const void *key, size_t len,
-                                                                      struct gb_glimpse *glimpse)
+const struct gb_item *gb_index_look_patiently(const struct gb_index *index, uint64_t hash,
+                                              const void *key, size_t len,
+                                              struct gb_glimpse *glimpse)
 {
     for (unsigned turns = 0;; gb_index_wait(&turns)) {
-        uint64_t buckets = glimpse_home(index, hash, glimpse);
+        uint64_t buckets = gb_index_look_home(index, hash, glimpse);
         if ((glimpse->version & GB_WORD_LOCKED) != 0) {
             continue;
         }
         uint64_t value;
-        if (search_bucket(index, glimpse->bucket, hash, key, len, &value) != NULL) {
+        if (gb_index_look_bucket(index, glimpse->bucket, hash, key, len, &value) != NULL) {
             return gb_index_item(index, value);
         }
         const struct gb_item *item = find_in_nodes(index, hash, key, len, glimpse);
-        if (item != NULL || is_missing(index, hash, buckets, glimpse)) {
+        if (item != NULL || gb_index_look_missing(index, hash, buckets, glimpse)) {
             return item;
         }
     }
@@ -257,17 +156,7 @@ static __attribute__((noinline)) const struct gb_item *find_patiently(const stru
 const struct gb_item *gb_index_find(const struct gb_index *index, uint64_t hash, const void *key,
                                     size_t len, struct gb_glimpse *glimpse)
 {
-    uint64_t buckets = glimpse_home(index, hash, glimpse);
-    if ((glimpse->version & GB_WORD_LOCKED) == 0) {
-        uint64_t value;
-        if (search_bucket(index, glimpse->bucket, hash, key, len, &value) != NULL) {
-            return gb_index_item(index, value);
-        }
-        if ((glimpse->version & GB_WORD_NODE) == 0 && is_missing(index, hash, buckets, glimpse)) {
-            return NULL;
-        }
-    }
-    return find_patiently(index, hash, key, len, glimpse);
+    return gb_index_look(index, hash, key, len, glimpse);
 }
 
 /* ---- locking ------------------------------------------------------------------------------- */
@@ -342,7 +231,8 @@ struct gb_item *gb_index_find_locked(struct gb_locked *locked, const void *key, 
     for (struct gb_bucket *bucket = locked->bucket; bucket != NULL;
          bucket = gb_index_next(index, bucket)) {
         uint64_t value;
-        const _Atomic uint64_t *slot = search_bucket(index, bucket, locked->hash, key, len, &value);
+        const _Atomic uint64_t *slot =
+            gb_index_look_bucket(index, bucket, locked->hash, key, len, &value);
         if (slot != NULL) {
             locked->slot = &bucket->slots[slot - bucket->slots];
             return gb_index_item(index, value);

@@ -29,6 +29,7 @@ static int make_buffers(struct goblin_reader *reader)
     }
     for (unsigned i = reader->get_count; i > 0; i--) {
         struct gb_get *get = &reader->gets[i - 1];
+        get->number = i - 1;
         get->reader = reader;
         get->free = true;
         get->next = reader->free_gets;
@@ -146,8 +147,7 @@ void gb_reader_give_buffer(struct goblin_reader *reader, unsigned number)
 
 /* ---- requests ------------------------------------------------------------------------------ */
 
-static int submit(struct goblin_reader *reader, struct goblin_request *request, int *answer,
-                  struct goblin_buffer *load)
+static int check(const struct goblin_reader *reader, const struct goblin_request *request)
 {
     int rc = gb_check_key(request->key);
     if (rc < 0) {
@@ -156,15 +156,20 @@ static int submit(struct goblin_reader *reader, struct goblin_request *request, 
     if (request->on_chunk == NULL) {
         return -EINVAL;
     }
-    if (reader->free_gets == NULL) {
-        return -EAGAIN;
-    }
-    return gb_get_start(reader, request, answer, load);
+    return reader->free_gets == NULL ? -EAGAIN : 0;
 }
 
 int goblin_submit(struct goblin_reader *reader, struct goblin_request *request)
 {
-    return submit(reader, request, NULL, NULL);
+    int rc = check(reader, request);
+    if (rc < 0) {
+        return rc;
+    }
+    uint64_t hash = gb_index_hash(request->key.data, request->key.len);
+    if (gb_get_small(reader, request, hash) == GB_GET_NOT_SMALL) {
+        gb_get_start(reader, request, hash, NULL, NULL);
+    }
+    return GOBLIN_OK;
 }
 
 /* Every active request once. Callbacks change the list: a request that was to be next may have been
@@ -242,14 +247,12 @@ void goblin_release(struct goblin_reader *reader, uint64_t hold)
     gb_get_release_hold(reader, hold);
 }
 
-static int wait_for(struct goblin_reader *reader, struct goblin_request *request,
+static int wait_for(struct goblin_reader *reader, struct goblin_request *request, uint64_t hash,
                     struct goblin_buffer *load)
 {
     int answer = INT32_MAX;
-    int rc = submit(reader, request, &answer, load);
-    if (rc < 0) {
-        return rc;
-    }
+    int rc = 0;
+    gb_get_start(reader, request, hash, &answer, load);
     while (rc >= 0 && answer == INT32_MAX) {
         rc = goblin_poll(reader, -1);
     }
@@ -266,7 +269,13 @@ static int wait_for(struct goblin_reader *reader, struct goblin_request *request
 
 int goblin_get(struct goblin_reader *reader, struct goblin_request *request)
 {
-    return wait_for(reader, request, NULL);
+    int rc = check(reader, request);
+    if (rc < 0) {
+        return rc;
+    }
+    uint64_t hash = gb_index_hash(request->key.data, request->key.len);
+    rc = gb_get_small(reader, request, hash);
+    return rc == GB_GET_NOT_SMALL ? wait_for(reader, request, hash, NULL) : rc;
 }
 
 /* ---- load ---------------------------------------------------------------------------------- */
@@ -336,7 +345,15 @@ int goblin_load(struct goblin_reader *reader, struct goblin_slice key, struct go
         .on_chunk = load_chunk,
         .arg = &load,
     };
-    int rc = wait_for(reader, &request, buffer);
+    int rc = check(reader, &request);
+    if (rc < 0) {
+        return rc;
+    }
+    uint64_t hash = gb_index_hash(key.data, key.len);
+    if (gb_get_small_load(reader, key, hash, (struct goblin_buffer *[]){buffer, meta}, info)) {
+        return GOBLIN_OK;
+    }
+    rc = wait_for(reader, &request, hash, buffer);
     if (load.fault < 0) {
         return load.fault;
     }

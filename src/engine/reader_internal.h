@@ -1,7 +1,8 @@
 /*
  * Inside a reader: requests in progress (struct gb_get), the pieces of tail they have in flight,
- * and the windows of checksums that verify them. reader.c keeps the reader, get.c starts requests
- * and hands bytes over, tail.c plans and verifies device reads.
+ * and the windows of checksums that verify them. reader.c keeps the reader, get_small.c answers
+ * what is small and resident, get.c starts all other requests and hands bytes over, tail.c plans
+ * and verifies device reads.
  *
  * Positions inside a request are payload positions: metadata first, then the value.
  */
@@ -16,6 +17,15 @@
 #define GB_WINDOW_BYTES 8192u /* checksums read at once */
 #define GB_DEPTH_MAX    64u
 #define GB_NO_BUFFER    UINT32_MAX
+
+/* Tokens of held chunks: what kind, and which. */
+#define GB_HOLD_KINDS 4u
+enum gb_hold_kind { GB_HOLD_BLOCK, GB_HOLD_BUFFER, GB_HOLD_SMALL };
+
+static inline uint64_t gb_hold_token(enum gb_hold_kind kind, uint64_t value)
+{
+    return value * GB_HOLD_KINDS + kind;
+}
 
 struct gb_get;
 
@@ -96,7 +106,8 @@ struct gb_get {
 
     struct gb_promotion promotion;
 
-    uint32_t holds; /* of `small` by the caller */
+    uint32_t number; /* among the reader's */
+    uint32_t holds;  /* of `small` by the caller */
     unsigned char small[GB_SMALL_MAX];
 };
 
@@ -147,14 +158,6 @@ void gb_tail_release(struct gb_get *get, struct gb_piece *piece, bool keep_buffe
 
 /* ---- reader.c ------------------------------------------------------------------------------ */
 
-static inline void gb_reader_count_small(struct goblin_reader *reader, uint64_t bytes)
-{
-    uint64_t hits = atomic_load_explicit(&reader->small_hits, memory_order_relaxed);
-    uint64_t sum = atomic_load_explicit(&reader->small_bytes, memory_order_relaxed);
-    atomic_store_explicit(&reader->small_hits, hits + 1, memory_order_relaxed);
-    atomic_store_explicit(&reader->small_bytes, sum + bytes, memory_order_relaxed);
-}
-
 /* Makes room for a value of `bytes` and for what a direct read may write behind it. */
 int gb_buffer_reserve(struct goblin_buffer *buffer, uint64_t bytes);
 
@@ -173,9 +176,23 @@ void gb_get_recycle(struct gb_get *get);
 
 void gb_get_release_hold(struct goblin_reader *reader, uint64_t hold);
 
-/* `answer`: where the result goes, for a caller that waits; `load`: where the bytes shall land.
- * Both may be NULL. */
-int gb_get_start(struct goblin_reader *reader, struct goblin_request *request, int *answer,
-                 struct goblin_buffer *load);
+/* `hash`: the key's; `answer`: where the result goes, for a caller that waits; `load`: where the
+ * bytes shall land. Both may be NULL. */
+void gb_get_start(struct goblin_reader *reader, struct goblin_request *request, uint64_t hash,
+                  int *answer, struct goblin_buffer *load);
+
+/* ---- get_small.c --------------------------------------------------------------------------- */
+
+#define GB_GET_NOT_SMALL INT32_MAX
+
+/* A hit on a small resident object, which is most of what a cache is asked: no state, no lists.
+ * Every request comes here first and is counted towards the ageing of heat. Returns what the
+ * request answered, or GB_GET_NOT_SMALL: it is for gb_get_start, nothing was handed over. */
+int gb_get_small(struct goblin_reader *reader, struct goblin_request *request, uint64_t hash);
+
+/* The same for goblin_load: copies straight into `buffer` (and `meta`, which may be NULL) if they
+ * are large enough already. */
+bool gb_get_small_load(struct goblin_reader *reader, struct goblin_slice key, uint64_t hash,
+                       struct goblin_buffer *const into[2], struct goblin_info *info);
 
 #endif

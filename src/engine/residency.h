@@ -69,17 +69,25 @@ static inline unsigned gb_heat_count(uint8_t heat, uint32_t epoch)
     return (unsigned)(heat >> 4) >> ((epoch - heat) & 15u);
 }
 
-/* Counts an access; lossy. Returns the count with it. */
-static inline unsigned gb_heat_touch(struct gb_item *item, uint32_t epoch)
+/* Counts an access; lossy. Returns the count with it. From `often` on it is only written down if
+ * `sure`, so that most accesses leave the item's cache line as it was. */
+static inline unsigned gb_heat_touch_sparing(struct gb_item *item, uint32_t epoch, unsigned often,
+                                             bool sure)
 {
     uint8_t heat = atomic_load_explicit(&item->heat, memory_order_relaxed);
     unsigned count = gb_heat_count(heat, epoch);
+    bool writes = count < often || sure;
     count += count < 15;
     uint8_t next = (uint8_t)(count << 4 | (epoch & 15u));
-    if (next != heat) {
+    if (writes && next != heat) {
         atomic_store_explicit(&item->heat, next, memory_order_relaxed);
     }
     return count;
+}
+
+static inline unsigned gb_heat_touch(struct gb_item *item, uint32_t epoch)
+{
+    return gb_heat_touch_sparing(item, epoch, 16, true);
 }
 
 /* Adds a batch of requests to the clock that ages heat. */

@@ -4,11 +4,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-int gb_check_key(struct goblin_slice key)
-{
-    return key.data != NULL && key.len >= 1 && key.len <= GOBLIN_KEY_MAX ? 0 : GOBLIN_EKEY;
-}
-
 void gb_store_log(const struct goblin *store, enum goblin_log_level level, const char *format, ...)
 {
     if (store->options.log == NULL) {
@@ -113,18 +108,4 @@ void gb_store_forget_locked(struct goblin *store, struct gb_locked *locked,
     }
     gb_store_disk_died(store, item);
     gb_arena_died(&store->arena, item);
-}
-
-void gb_item_describe(const struct gb_item *item, uint64_t expiry_meta, struct goblin_info *info)
-{
-    uint32_t meta_len = gb_meta_len_of(expiry_meta);
-    uint32_t resident = gb_item_resident(item);
-    *info = (struct goblin_info){
-        .size = gb_item_size(item) - meta_len,
-        .version = item->version,
-        .expires_ms = gb_expiry_of(expiry_meta),
-        .resident = resident > meta_len ? resident - meta_len : 0,
-        .flags = item->flags,
-        .meta_len = meta_len,
-    };
 }

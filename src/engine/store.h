@@ -144,7 +144,10 @@ static inline bool gb_expired(int64_t expires_ms, int64_t now_ms)
     return expires_ms != 0 && expires_ms <= now_ms;
 }
 
-int gb_check_key(struct goblin_slice key);
+static inline int gb_check_key(struct goblin_slice key)
+{
+    return key.data != NULL && key.len >= 1 && key.len <= GOBLIN_KEY_MAX ? 0 : GOBLIN_EKEY;
+}
 
 void gb_store_log(const struct goblin *store, enum goblin_log_level level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
@@ -178,6 +181,19 @@ void gb_store_disk_born(struct goblin *store, const struct gb_item *item);
 void gb_store_disk_died(struct goblin *store, const struct gb_item *item);
 
 /* A public view of an item. `expiry_meta` as read consistently. */
-void gb_item_describe(const struct gb_item *item, uint64_t expiry_meta, struct goblin_info *info);
+static inline void gb_item_describe(const struct gb_item *item, uint64_t expiry_meta,
+                                    struct goblin_info *info)
+{
+    uint32_t meta_len = gb_meta_len_of(expiry_meta);
+    uint32_t resident = gb_item_resident(item);
+    *info = (struct goblin_info){
+        .size = gb_item_size(item) - meta_len,
+        .version = item->version,
+        .expires_ms = gb_expiry_of(expiry_meta),
+        .resident = resident > meta_len ? resident - meta_len : 0,
+        .flags = item->flags,
+        .meta_len = meta_len,
+    };
+}
 
 #endif

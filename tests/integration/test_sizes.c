@@ -176,6 +176,43 @@ static void load__materialises_every_size(void **state)
     goblin_buffer_free(&buffer);
 }
 
+/* What is small and resident goes into buffers that are there already: each must end with its own
+ * length and bytes, whatever was in it before. */
+static void load__leaves_nothing_of_the_one_before(void **state)
+{
+    struct gb_fixture *fixture = *state;
+    struct goblin_buffer value = {0};
+    struct goblin_buffer meta = {0};
+    static const struct {
+        const char *meta;
+        const char *value;
+    } objects[] = {
+        {"first", "a longer value"}, {"", "short"}, {"longest metadata", ""}, {"x", "y"}};
+    open_with_block(fixture, 64 * GB_KIB);
+    for (unsigned i = 0; i < 40; i++) {
+        unsigned number = i < 4 ? i : (i * 7 + i / 4) % 4;
+        struct gb_key key;
+        struct goblin_info info;
+        const struct goblin_slice name = gb_key_at(&key, number);
+        const struct goblin_slice bytes = {objects[number].value, strlen(objects[number].value)};
+        const struct goblin_put_options options = {
+            .meta = {objects[number].meta, strlen(objects[number].meta)}, .flags = number};
+        assert_int_equal(goblin_put(fixture->store, name, bytes, &options, NULL), GOBLIN_OK);
+        assert_int_equal(goblin_load(fixture->reader, name, &value, &info, &meta), GOBLIN_OK);
+        assert_int_equal(info.size, bytes.len);
+        assert_int_equal(info.flags, number);
+        assert_int_equal(value.len, bytes.len);
+        assert_memory_equal(value.data, bytes.data, bytes.len);
+        assert_int_equal(meta.len, options.meta.len);
+        assert_memory_equal(meta.data, options.meta.data, options.meta.len);
+    }
+    struct goblin_stats stats = gb_fixture_stats(fixture);
+    assert_int_equal(stats.gets, 40);
+    assert_int_equal(stats.hits_resident, 40);
+    goblin_buffer_free(&value);
+    goblin_buffer_free(&meta);
+}
+
 /* ---- ranges -------------------------------------------------------------------------------- */
 
 static void expect_range(struct gb_fixture *fixture, unsigned number, size_t size, uint64_t offset,
@@ -478,6 +515,7 @@ int main(void)
         GB_ON_BOTH_PATHS(stream__gives_back_every_announced_size),
         GB_ON_BOTH_PATHS(stream__gives_back_every_unknown_size),
         GB_ON_BOTH_PATHS(load__materialises_every_size),
+        GB_ON_BOTH_PATHS(load__leaves_nothing_of_the_one_before),
         GB_ON_BOTH_PATHS(range__gives_any_stretch_of_every_size),
         GB_ON_BOTH_PATHS(range__reads_only_the_units_it_touches),
         GB_ON_BOTH_PATHS(meta__comes_with_the_first_chunk),

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "engine/index_internal.h"
+#include "engine/index_look.h"
 
 #define RANGE_BYTES       GB_MIB
 #define SMALL_RANGE_BYTES (64 * GB_KIB) /* 1024 buckets */
@@ -193,6 +193,28 @@ static void find__compares_keys_when_hashes_are_equal(void **state)
         assert_ptr_equal(item, fixture.arena + places[i]);
     }
     close_fixture(&fixture);
+}
+
+/* Whole words are compared, the last one overlapping: no byte may fall between them, at whatever
+ * address. */
+static void find__compares_every_byte_of_a_key(void **state)
+{
+    (void)state;
+    unsigned char one[200];
+    unsigned char other[208];
+    for (size_t i = 0; i < sizeof(one); i++) {
+        one[i] = (unsigned char)(i * 7);
+    }
+    for (size_t len = 1; len <= sizeof(one); len++) {
+        unsigned char *copy = other + len % 8;
+        memcpy(copy, one, len);
+        assert_true(gb_index_look_equal(one, copy, len));
+        for (size_t i = 0; i < len; i++) {
+            copy[i] ^= (unsigned char)(1 << len % 8);
+            assert_false(gb_index_look_equal(one, copy, len));
+            copy[i] ^= (unsigned char)(1 << len % 8);
+        }
+    }
 }
 
 static void unchanged__fails_under_a_lock_and_after_it(void **state)
@@ -468,6 +490,7 @@ int main(void)
         cmocka_unit_test(find__misses_in_an_empty_index),
         cmocka_unit_test(find__tells_keys_apart_by_every_byte_and_by_length),
         cmocka_unit_test(find__compares_keys_when_hashes_are_equal),
+        cmocka_unit_test(find__compares_every_byte_of_a_key),
         cmocka_unit_test(unchanged__fails_under_a_lock_and_after_it),
         cmocka_unit_test(try_lock__refuses_a_locked_bucket),
         cmocka_unit_test(find_place_locked__finds_exactly_the_place_it_is_given),
