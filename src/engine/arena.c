@@ -61,17 +61,6 @@ uint32_t gb_arena_item_max(const struct gb_arena *arena)
     return (uint32_t)gb_min(arena->block_bytes - FIRST_PLACE, gb_align_down(GB_RESIDENT_MAX, 4096));
 }
 
-uint32_t gb_cursor_room(const struct gb_arena *arena, const struct gb_cursor *cursor)
-{
-    return cursor->block == GB_NO_BLOCK ? 0 : arena->block_bytes - cursor->fill;
-}
-
-bool gb_cursor_fits(const struct gb_arena *arena, const struct gb_cursor *cursor, uint32_t bytes)
-{
-    return bytes <= gb_cursor_room(arena, cursor) ||
-           (cursor->gap_block != GB_NO_BLOCK && bytes <= arena->block_bytes - cursor->gap_fill);
-}
-
 static void seal_locked(struct gb_arena *arena, uint32_t number, uint32_t fill)
 {
     struct gb_block *block = &arena->blocks[number];
@@ -129,8 +118,7 @@ bool gb_cursor_renew(struct gb_arena *arena, struct gb_cursor *cursor, uint32_t 
 uint64_t gb_cursor_lay(struct gb_arena *arena, struct gb_cursor *cursor, uint32_t bytes)
 {
     GB_ASSERT(bytes % 8 == 0 && gb_cursor_fits(arena, cursor, bytes));
-    cursor->in_gap =
-        cursor->gap_block != GB_NO_BLOCK && bytes <= arena->block_bytes - cursor->gap_fill;
+    cursor->in_gap = gb_cursor_fits_gap(arena, cursor, bytes);
     uint32_t block = cursor->in_gap ? cursor->gap_block : cursor->block;
     uint32_t *fill = cursor->in_gap ? &cursor->gap_fill : &cursor->fill;
     uint64_t place = ((uint64_t)block << arena->block_shift) + *fill;
@@ -145,23 +133,34 @@ void gb_cursor_unlay(struct gb_cursor *cursor, uint32_t bytes)
     *fill -= bytes;
 }
 
+static uint64_t live_of(const struct gb_item *item)
+{
+    return (uint64_t)gb_item_resident(item) << 32 | gb_item_footprint(item);
+}
+
 void gb_arena_born(struct gb_arena *arena, const struct gb_item *item)
 {
-    uint32_t bytes = gb_item_footprint(item);
     struct gb_block *block = gb_arena_block(arena, gb_arena_place(arena, item));
-    atomic_fetch_add_explicit(&block->live, bytes, memory_order_relaxed);
-    atomic_fetch_add_explicit(&arena->live_bytes, bytes, memory_order_relaxed);
-    atomic_fetch_add_explicit(&arena->resident_bytes, gb_item_resident(item), memory_order_relaxed);
+    atomic_fetch_add_explicit(&block->live, live_of(item), memory_order_relaxed);
 }
 
 void gb_arena_died(struct gb_arena *arena, const struct gb_item *item)
 {
-    uint32_t bytes = gb_item_footprint(item);
+    uint64_t gone = live_of(item);
     struct gb_block *block = gb_arena_block(arena, gb_arena_place(arena, item));
-    uint32_t before = atomic_fetch_sub_explicit(&block->live, bytes, memory_order_relaxed);
-    GB_ASSERT(before >= bytes);
-    atomic_fetch_sub_explicit(&arena->live_bytes, bytes, memory_order_relaxed);
-    atomic_fetch_sub_explicit(&arena->resident_bytes, gb_item_resident(item), memory_order_relaxed);
+    uint64_t before = atomic_fetch_sub_explicit(&block->live, gone, memory_order_relaxed);
+    GB_ASSERT((uint32_t)before >= (uint32_t)gone && before >= gone);
+}
+
+void gb_arena_count(const struct gb_arena *arena, uint64_t *live_bytes, uint64_t *resident_bytes)
+{
+    *live_bytes = 0;
+    *resident_bytes = 0;
+    for (uint32_t i = 0; i < arena->block_count; i++) {
+        uint64_t live = atomic_load_explicit(&arena->blocks[i].live, memory_order_relaxed);
+        *live_bytes += (uint32_t)live;
+        *resident_bytes += live >> 32;
+    }
 }
 
 bool gb_arena_pin(struct gb_arena *arena, uint64_t place)

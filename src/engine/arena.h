@@ -35,7 +35,9 @@ enum gb_block_kind {
 };
 
 struct gb_block {
-    _Atomic uint32_t live;    /* bytes of items that an index slot names */
+    /* Of items that an index slot names: payload bytes in the upper half, bytes in the lower. One
+     * word, so that an item's birth or death is one atomic step; goblin_stats adds blocks up. */
+    _Atomic uint64_t live;
     _Atomic uint32_t pins;    /* readers that look at its bytes */
     _Atomic uint32_t fillers; /* promotions that still copy bytes in: not walked before 0 */
     uint32_t fill;            /* bytes laid, final once sealed */
@@ -64,8 +66,6 @@ struct gb_arena {
     _Atomic uint32_t used;    /* blocks not free */
     _Atomic uint32_t limbo;
     _Atomic uint32_t pinned; /* blocks with pins */
-    _Atomic uint64_t live_bytes;
-    _Atomic uint64_t resident_bytes; /* payload bytes of live items */
 };
 
 /* `reserve`: addresses, a multiple of block_bytes; no memory is touched. */
@@ -109,11 +109,24 @@ static inline void gb_cursor_init(struct gb_cursor *cursor, enum gb_block_kind k
 /* The largest item a block can take. */
 uint32_t gb_arena_item_max(const struct gb_arena *arena);
 
-/* Whether an item of `bytes` has room, in the block or in the gap. */
-bool gb_cursor_fits(const struct gb_arena *arena, const struct gb_cursor *cursor, uint32_t bytes);
-
 /* Bytes left in the cursor's block. */
-uint32_t gb_cursor_room(const struct gb_arena *arena, const struct gb_cursor *cursor);
+static inline uint32_t gb_cursor_room(const struct gb_arena *arena, const struct gb_cursor *cursor)
+{
+    return cursor->block == GB_NO_BLOCK ? 0 : arena->block_bytes - cursor->fill;
+}
+
+static inline bool gb_cursor_fits_gap(const struct gb_arena *arena, const struct gb_cursor *cursor,
+                                      uint32_t bytes)
+{
+    return cursor->gap_block != GB_NO_BLOCK && bytes <= arena->block_bytes - cursor->gap_fill;
+}
+
+/* Whether an item of `bytes` has room, in the block or in the gap. */
+static inline bool gb_cursor_fits(const struct gb_arena *arena, const struct gb_cursor *cursor,
+                                  uint32_t bytes)
+{
+    return bytes <= gb_cursor_room(arena, cursor) || gb_cursor_fits_gap(arena, cursor, bytes);
+}
 
 #define GB_RENEW_FORCED UINT32_MAX
 
@@ -129,6 +142,14 @@ uint64_t gb_cursor_lay(struct gb_arena *arena, struct gb_cursor *cursor, uint32_
 void gb_cursor_unlay(struct gb_cursor *cursor, uint32_t bytes);
 
 /* ---- life of an item ----------------------------------------------------------------------- */
+
+static inline uint32_t gb_block_live(const struct gb_block *block)
+{
+    return (uint32_t)atomic_load_explicit(&block->live, memory_order_relaxed);
+}
+
+/* Sums over all blocks. */
+void gb_arena_count(const struct gb_arena *arena, uint64_t *live_bytes, uint64_t *resident_bytes);
 
 /* An index slot names (no longer names) the item. Under its bucket lock. */
 void gb_arena_born(struct gb_arena *arena, const struct gb_item *item);

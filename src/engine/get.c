@@ -350,8 +350,7 @@ static int look_up(struct gb_get *get, const struct goblin_request *request, uin
         if (!gb_index_unchanged(&glimpse)) {
             continue;
         }
-        int64_t expires = gb_expiry_of(expiry);
-        if (expires != 0 && gb_expired(expires, gb_store_now_ms(store))) {
+        if (gb_store_expired(store, gb_expiry_of(expiry))) {
             break;
         }
         gb_item_describe(item, expiry, &get->info);

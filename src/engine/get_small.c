@@ -51,8 +51,7 @@ static GB_ALWAYS_INLINE struct gb_item *find(const struct goblin_reader *reader,
         return NULL;
     }
     uint64_t expiry = atomic_load_explicit(&item->expiry_meta, memory_order_relaxed);
-    int64_t expires = gb_expiry_of(expiry);
-    if (expires != 0 && gb_expired(expires, gb_store_now_ms(store))) {
+    if (gb_store_expired(store, gb_expiry_of(expiry))) {
         return NULL;
     }
     gb_item_describe(item, expiry, info);

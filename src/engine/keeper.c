@@ -46,7 +46,7 @@ static bool has_garbage(struct goblin *store)
 {
     struct gb_segments *segments = &store->segments;
     uint64_t used = gb_segments_used_count(segments);
-    return atomic_load(&segments->live_bytes) < used * segments->segment_bytes / 4 * 3;
+    return gb_segments_live_bytes(segments) < used * segments->segment_bytes / 4 * 3;
 }
 
 /* What waits for its footer may be what can be emptied. Before anything is evicted though there is

@@ -140,10 +140,10 @@ static void make_room(struct goblin *store)
     struct gb_arena *arena = &store->arena;
     gb_store_rebudget(store);
     uint64_t allowed = (uint64_t)atomic_load(&arena->allowed) * arena->block_bytes;
-    uint64_t resident = atomic_load(&arena->resident_bytes);
-    uint64_t bare = atomic_load(&arena->live_bytes);
-    bare -= gb_min(bare, resident); /* two numbers of different moments */
-    if (bare > allowed / 4 * 3) {
+    uint64_t live = 0;
+    uint64_t resident = 0;
+    gb_arena_count(arena, &live, &resident);
+    if (live - resident > allowed / 4 * 3) {
         (void)change_state(&store->ordered, GB_ORDERED_BUILDING, GB_ORDERED_GIVEN_UP);
     } else {
         gb_residency_give_way(store);

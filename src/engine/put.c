@@ -126,9 +126,8 @@ static int judge(struct goblin *store, const struct gb_publication *publication,
                                        publication->relocates;
         return same ? GOBLIN_OK : GOBLIN_CHANGED;
     }
-    if (old != NULL &&
-        gb_expired(gb_expiry_of(atomic_load_explicit(&old->expiry_meta, memory_order_relaxed)),
-                   gb_store_now_ms(store))) {
+    if (old != NULL && gb_store_expired(store, gb_expiry_of(atomic_load_explicit(
+                                                   &old->expiry_meta, memory_order_relaxed)))) {
         old = NULL;
     }
     return gb_check_condition(publication->options, old);
@@ -139,12 +138,12 @@ static void replace_old(struct goblin *store, const struct gb_publication *publi
 {
     struct gb_tally *tally = &publication->lane->tally;
     gb_arena_born(&store->arena, item);
-    gb_store_disk_born(store, item);
     if (old == NULL) {
-        return; /* inserted already */
+        gb_store_disk_born(store, item); /* inserted already */
+        return;
     }
     gb_index_replace_locked(locked, gb_arena_place(&store->arena, item));
-    gb_store_disk_died(store, old);
+    gb_store_disk_replaced(store, old, item);
     gb_arena_died(&store->arena, old);
     if (publication->relocates == 0) {
         gb_tally_add(tally, GB_COUNT_left_overwritten, 1);
@@ -308,7 +307,7 @@ static int amend_locked(struct goblin *store, struct gb_locked *locked, struct g
         return GOBLIN_MISS;
     }
     uint64_t packed = atomic_load_explicit(&item->expiry_meta, memory_order_relaxed);
-    bool expired = gb_expired(gb_expiry_of(packed), gb_store_now_ms(store));
+    bool expired = gb_store_expired(store, gb_expiry_of(packed));
     int answer = expired ? GOBLIN_MISS : gb_check_condition(options, item);
     if (!expired && answer != GOBLIN_OK) {
         return answer;

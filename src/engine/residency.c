@@ -87,8 +87,7 @@ static uint32_t choose_block(struct goblin *store, bool only_empty)
         if (block->state != GB_BLOCK_SEALED || atomic_load(&block->fillers) > 0) {
             continue;
         }
-        double live =
-            (double)atomic_load_explicit(&block->live, memory_order_relaxed) / arena->block_bytes;
+        double live = (double)gb_block_live(block) / arena->block_bytes;
         if (live < least_live) {
             least_live = live;
             emptiest = i;
@@ -131,7 +130,7 @@ static bool begin_walk(struct goblin *store, bool only_empty)
     }
     residency->block = block;
     residency->offset = block == 0 ? 64 : 0;
-    residency->walked_live = atomic_load(&store->arena.blocks[block].live);
+    residency->walked_live = gb_block_live(&store->arena.blocks[block]);
     residency->walked_kept = 0;
     return true;
 }
@@ -204,7 +203,7 @@ static uint32_t settle_item(struct goblin *store, struct gb_locked *locked, stru
     struct gb_residency *residency = &store->residency;
     int64_t expires = gb_expiry_of(atomic_load_explicit(&item->expiry_meta, memory_order_relaxed));
     bool cache = store->options.mode == GOBLIN_MODE_CACHE;
-    if (cache && gb_expired(expires, gb_store_now_ms(store))) {
+    if (cache && gb_store_expired(store, expires)) {
         gb_store_forget_locked(store, locked, item);
         atomic_store_explicit(&store->forgetful, true, memory_order_relaxed);
         gb_tally_add_shared(&store->tally, GB_COUNT_left_expired, 1);

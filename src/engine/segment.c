@@ -384,3 +384,12 @@ uint32_t gb_segments_coming_count(struct gb_segments *segments)
     (void)pthread_mutex_unlock(&segments->lock);
     return count;
 }
+
+uint64_t gb_segments_live_bytes(const struct gb_segments *segments)
+{
+    uint64_t live = 0;
+    for (uint32_t i = 0; i < segments->count; i++) {
+        live += atomic_load_explicit(&segments->table[i].live_bytes, memory_order_relaxed);
+    }
+    return live;
+}

@@ -91,8 +91,7 @@ struct gb_segments {
     pthread_mutex_t strays_lock;  /* a leaf: over the drives' identities while the store is open */
     uint32_t free_count;
     uint32_t draining_count;
-    unsigned next_drive; /* where the search for a free slot begins */
-    _Atomic uint64_t live_bytes;
+    unsigned next_drive;              /* where the search for a free slot begins */
     _Atomic uint64_t live_user_bytes; /* keys, metadata and values of what lives */
 };
 
@@ -186,18 +185,19 @@ static inline void gb_segment_count_laid(struct gb_segment *segment, const struc
     }
 }
 
+/* Sums over all segments, which is how the sum is kept off the path of every put. */
+uint64_t gb_segments_live_bytes(const struct gb_segments *segments);
+
 static inline void gb_segments_born(struct gb_segments *segments, uint64_t place, uint64_t span)
 {
     atomic_fetch_add_explicit(&gb_segment_at(segments, place)->live_bytes, span,
                               memory_order_relaxed);
-    atomic_fetch_add_explicit(&segments->live_bytes, span, memory_order_relaxed);
 }
 
 static inline void gb_segments_died(struct gb_segments *segments, uint64_t place, uint64_t span)
 {
     atomic_fetch_sub_explicit(&gb_segment_at(segments, place)->live_bytes, span,
                               memory_order_relaxed);
-    atomic_fetch_sub_explicit(&segments->live_bytes, span, memory_order_relaxed);
 }
 
 #endif

@@ -64,7 +64,7 @@ static void count_segments(struct goblin *store, struct goblin_stats *stats)
                               atomic_load(&store->heads_bytes) +
                               2 * (uint64_t)GB_BLOCK * (stats->drives - stats->drives_missing);
     stats->disk_file_bytes = stats->disk_used_bytes + made * segments->segment_bytes;
-    stats->live_bytes = atomic_load(&segments->live_bytes);
+    stats->live_bytes = gb_segments_live_bytes(segments);
     stats->live_user_bytes = atomic_load(&segments->live_user_bytes);
 }
 
@@ -104,9 +104,8 @@ void goblin_stats(struct goblin *store, struct goblin_stats *stats)
     stats->memory_used_bytes = stats->memory_arena_bytes + stats->memory_index_bytes +
                                stats->memory_ordered_bytes + stats->memory_write_bytes +
                                stats->memory_read_bytes + stats->memory_other_bytes;
-    stats->arena_live_bytes = atomic_load(&arena->live_bytes);
+    gb_arena_count(arena, &stats->arena_live_bytes, &stats->resident_bytes);
     stats->arena_capacity_bytes = (uint64_t)atomic_load(&arena->allowed) * arena->block_bytes;
-    stats->resident_bytes = atomic_load(&arena->resident_bytes);
     stats->pinned_blocks = atomic_load(&arena->pinned);
     stats->warming = atomic_load(&store->warming);
 }

@@ -99,6 +99,17 @@ void gb_store_disk_died(struct goblin *store, const struct gb_item *item)
                               memory_order_relaxed);
 }
 
+void gb_store_disk_replaced(struct goblin *store, const struct gb_item *old,
+                            const struct gb_item *item)
+{
+    for_each_span(store, item, gb_segments_born);
+    for_each_span(store, old, gb_segments_died);
+    uint64_t more = user_bytes(item) - user_bytes(old); /* or fewer: it wraps */
+    if (more != 0) {
+        atomic_fetch_add_explicit(&store->segments.live_user_bytes, more, memory_order_relaxed);
+    }
+}
+
 void gb_store_forget_locked(struct goblin *store, struct gb_locked *locked,
                             const struct gb_item *item)
 {

@@ -144,6 +144,12 @@ static inline bool gb_expired(int64_t expires_ms, int64_t now_ms)
     return expires_ms != 0 && expires_ms <= now_ms;
 }
 
+/* The clock is asked only about what expires at all. */
+static inline bool gb_store_expired(const struct goblin *store, int64_t expires_ms)
+{
+    return expires_ms != 0 && gb_expired(expires_ms, gb_store_now_ms(store));
+}
+
 static inline int gb_check_key(struct goblin_slice key)
 {
     return key.data != NULL && key.len >= 1 && key.len <= GOBLIN_KEY_MAX ? 0 : GOBLIN_EKEY;
@@ -179,6 +185,9 @@ void gb_store_forget_locked(struct goblin *store, struct gb_locked *locked,
 /* Live accounts on disk of an object's record and extents. */
 void gb_store_disk_born(struct goblin *store, const struct gb_item *item);
 void gb_store_disk_died(struct goblin *store, const struct gb_item *item);
+/* Both at once, without touching what an overwrite leaves as it was. */
+void gb_store_disk_replaced(struct goblin *store, const struct gb_item *old,
+                            const struct gb_item *item);
 
 /* A public view of an item. `expiry_meta` as read consistently. */
 static inline void gb_item_describe(const struct gb_item *item, uint64_t expiry_meta,
