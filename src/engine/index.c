@@ -90,6 +90,18 @@ void gb_index_prefetch(const struct gb_index *index, uint64_t hash)
     __builtin_prefetch(&index->table[gb_index_home(buckets, hash)]);
 }
 
+void gb_index_prefetch_item(const struct gb_index *index, uint64_t hash)
+{
+    uint64_t buckets = atomic_load_explicit(&index->buckets, memory_order_relaxed);
+    const struct gb_bucket *bucket = &index->table[gb_index_home(buckets, hash)];
+    for (unsigned matches = gb_index_look_tags(bucket, hash); matches != 0;
+         matches &= matches - 1) {
+        uint64_t value = gb_index_slot(bucket, (unsigned)__builtin_ctz(matches) / 2 - 1);
+        __builtin_prefetch(gb_index_item(index, value));
+        gb_index_look_prefetch(index, value, GB_INDEX_LOOK_HEAD);
+    }
+}
+
 uint64_t gb_index_count(const struct gb_index *index)
 {
     uint64_t count = 0;
@@ -115,17 +127,16 @@ bool gb_index_unchanged(const struct gb_glimpse *glimpse)
 
 /* The nodes behind the glimpsed bucket. Nodes move between chains, so the home bucket must be
  * unchanged before each step, or the walk might stray into other chains for ever. */
-static const struct gb_item *find_in_nodes(const struct gb_index *index, uint64_t hash,
-                                           const void *key, size_t len,
+static const struct gb_item *find_in_nodes(const struct gb_look *look,
                                            const struct gb_glimpse *glimpse)
 {
-    const struct gb_bucket *node = gb_index_node(index, glimpse->version);
+    const struct gb_bucket *node = gb_index_node(look->index, glimpse->version);
     while (node != NULL) {
         uint64_t value;
-        if (gb_index_look_bucket(index, node, hash, key, len, &value) != NULL) {
-            return gb_index_item(index, value);
+        if (gb_index_look_bucket(look, node, &value) != NULL) {
+            return gb_index_item(look->index, value);
         }
-        node = gb_index_next(index, node);
+        node = gb_index_next(look->index, node);
         if (!gb_index_unchanged(glimpse)) {
             break;
         }
@@ -137,16 +148,17 @@ const struct gb_item *gb_index_look_patiently(const struct gb_index *index, uint
                                               const void *key, size_t len,
                                               struct gb_glimpse *glimpse)
 {
+    const struct gb_look look = {index, key, len, hash, GB_INDEX_LOOK_BYTES};
     for (unsigned turns = 0;; gb_index_wait(&turns)) {
         uint64_t buckets = gb_index_look_home(index, hash, glimpse);
         if ((glimpse->version & GB_WORD_LOCKED) != 0) {
             continue;
         }
         uint64_t value;
-        if (gb_index_look_bucket(index, glimpse->bucket, hash, key, len, &value) != NULL) {
+        if (gb_index_look_bucket(&look, glimpse->bucket, &value) != NULL) {
             return gb_index_item(index, value);
         }
-        const struct gb_item *item = find_in_nodes(index, hash, key, len, glimpse);
+        const struct gb_item *item = find_in_nodes(&look, glimpse);
         if (item != NULL || gb_index_look_missing(index, hash, buckets, glimpse)) {
             return item;
         }
@@ -228,11 +240,11 @@ void gb_index_unlock(struct gb_locked *locked)
 struct gb_item *gb_index_find_locked(struct gb_locked *locked, const void *key, size_t len)
 {
     const struct gb_index *index = locked->index;
+    const struct gb_look look = {index, key, len, locked->hash, GB_INDEX_LOOK_HEAD};
     for (struct gb_bucket *bucket = locked->bucket; bucket != NULL;
          bucket = gb_index_next(index, bucket)) {
         uint64_t value;
-        const _Atomic uint64_t *slot =
-            gb_index_look_bucket(index, bucket, locked->hash, key, len, &value);
+        const _Atomic uint64_t *slot = gb_index_look_bucket(&look, bucket, &value);
         if (slot != NULL) {
             locked->slot = &bucket->slots[slot - bucket->slots];
             return gb_index_item(index, value);

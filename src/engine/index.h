@@ -38,6 +38,10 @@ uint64_t gb_index_hash(const void *key, size_t len);
 /* Starts fetching the bucket of `hash` into the cache. */
 void gb_index_prefetch(const struct gb_index *index, uint64_t hash);
 
+/* The same for header and key of what the bucket seems to hold for `hash`; best a while after
+ * gb_index_prefetch, or it waits for the bucket. */
+void gb_index_prefetch_item(const struct gb_index *index, uint64_t hash);
+
 /* ---- without a lock (inside an RCU read-side critical section) ----------------------------- */
 
 /* A look at a key's bucket. */

@@ -20,8 +20,10 @@
 /* For what is used more than once and worth its bytes each time. */
 #define GB_ALWAYS_INLINE inline __attribute__((always_inline))
 
-/* Of an item, fetched on suspicion: header, key and some 400 bytes. */
-#define GB_INDEX_LOOK_LINES 8u
+/* Lines of an item that are fetched at once: header, key and some 400 bytes for whoever wants the
+ * bytes; header and key for whoever replaces it. */
+#define GB_INDEX_LOOK_BYTES 8u
+#define GB_INDEX_LOOK_HEAD  2u
 
 /* ---- is it there? -------------------------------------------------------------------------- */
 
@@ -80,31 +82,40 @@ static inline unsigned gb_index_look_tags(const struct gb_bucket *bucket, uint64
 }
 #endif
 
-/* Whoever looks for an item goes on to read its first bytes: all their lines are asked for at once,
- * rather than after the key has come and was compared. */
-static inline void gb_index_look_prefetch(const struct gb_index *index, uint64_t value)
+/* All lines that will be needed are asked for at once, rather than after the key has come and was
+ * compared. */
+static inline void gb_index_look_prefetch(const struct gb_index *index, uint64_t value,
+                                          unsigned lines)
 {
     const char *item = (const char *)gb_index_item(index, value);
 #pragma GCC unroll 8
-    for (unsigned line = 1; line < GB_INDEX_LOOK_LINES; line++) {
+    for (unsigned line = 1; line < lines; line++) {
         __builtin_prefetch(item + (size_t)line * 64);
     }
 }
 
+struct gb_look {
+    const struct gb_index *index;
+    const void *key;
+    size_t len;
+    uint64_t hash;
+    unsigned lines; /* to fetch */
+};
+
 /* The slot of the key in one bucket, or NULL; and what it held. */
-static inline const _Atomic uint64_t *gb_index_look_bucket(const struct gb_index *index,
-                                                           const struct gb_bucket *bucket,
-                                                           uint64_t hash, const void *key,
-                                                           size_t len, uint64_t *value)
+static GB_ALWAYS_INLINE const _Atomic uint64_t *gb_index_look_bucket(const struct gb_look *look,
+                                                                     const struct gb_bucket *bucket,
+                                                                     uint64_t *value)
 {
-    for (unsigned matches = gb_index_look_tags(bucket, hash); matches != 0;
+    for (unsigned matches = gb_index_look_tags(bucket, look->hash); matches != 0;
          matches &= matches - 1) {
         const _Atomic uint64_t *slot = &bucket->slots[(unsigned)__builtin_ctz(matches) / 2 - 1];
         /* Acquire: pairs with gb_index_set_slot, so that the item's key is there. A slot may have
          * emptied, or be empty while the tag looked for is 0. */
         *value = atomic_load_explicit(slot, memory_order_acquire);
-        gb_index_look_prefetch(index, *value);
-        if (*value != 0 && gb_index_look_key(gb_index_item(index, *value), key, len)) {
+        gb_index_look_prefetch(look->index, *value, look->lines);
+        if (*value != 0 &&
+            gb_index_look_key(gb_index_item(look->index, *value), look->key, look->len)) {
             return slot;
         }
     }
@@ -158,10 +169,11 @@ static GB_ALWAYS_INLINE const struct gb_item *gb_index_look(const struct gb_inde
                                                             uint64_t hash, const void *key,
                                                             size_t len, struct gb_glimpse *glimpse)
 {
+    const struct gb_look look = {index, key, len, hash, GB_INDEX_LOOK_BYTES};
     uint64_t buckets = gb_index_look_home(index, hash, glimpse);
     if ((glimpse->version & GB_WORD_LOCKED) == 0) {
         uint64_t value;
-        if (gb_index_look_bucket(index, glimpse->bucket, hash, key, len, &value) != NULL) {
+        if (gb_index_look_bucket(&look, glimpse->bucket, &value) != NULL) {
             return gb_index_item(index, value);
         }
         if ((glimpse->version & GB_WORD_NODE) == 0 &&

@@ -203,6 +203,7 @@ int gb_publish(struct goblin *store, struct gb_publication *publication)
         return rc;
     }
     uint32_t footprint = 0;
+    gb_index_prefetch_item(store->index, publication->hash);
     struct gb_item *item = lay_item(store, publication, &footprint);
     if (item == NULL && gb_ordered_give_up(store)) {
         item = lay_item(store, publication, &footprint);

@@ -130,6 +130,8 @@ static bool begin_walk(struct goblin *store, bool only_empty)
     }
     residency->block = block;
     residency->offset = block == 0 ? 64 : 0;
+    residency->ahead_offset = residency->offset;
+    residency->ahead_first = residency->ahead_end = 0;
     residency->walked_live = gb_block_live(&store->arena.blocks[block]);
     residency->walked_kept = 0;
     return true;
@@ -228,6 +230,25 @@ static uint32_t settle_item(struct goblin *store, struct gb_locked *locked, stru
     return gb_item_footprint(copy);
 }
 
+/* The next item of the block being walked. Looks at a few more beyond it, so that their buckets
+ * come from memory while this one is dealt with. */
+static struct gb_item *next_item(struct goblin *store, uint64_t *hash)
+{
+    struct gb_residency *residency = &store->residency;
+    uint32_t fill = store->arena.blocks[residency->block].fill;
+    uint64_t base = (uint64_t)residency->block << store->arena.block_shift;
+    while (residency->ahead_end - residency->ahead_first < GB_RESIDENCY_AHEAD &&
+           residency->ahead_offset < fill) {
+        const struct gb_item *item = gb_arena_item(&store->arena, base + residency->ahead_offset);
+        uint64_t *ahead = &residency->ahead_hash[residency->ahead_end++ % GB_RESIDENCY_AHEAD];
+        *ahead = gb_index_hash(item->key, gb_item_key_len(item));
+        gb_index_prefetch(store->index, *ahead);
+        residency->ahead_offset += gb_item_footprint(item);
+    }
+    *hash = residency->ahead_hash[residency->ahead_first++ % GB_RESIDENCY_AHEAD];
+    return gb_arena_item(&store->arena, base + residency->offset);
+}
+
 enum gb_step gb_residency_step(struct goblin *store, double threshold, bool mandatory,
                                uint32_t *freed)
 {
@@ -241,13 +262,14 @@ enum gb_step gb_residency_step(struct goblin *store, double threshold, bool mand
         end_walk(store);
         return GB_STEP_BLOCK;
     }
-    uint64_t place = ((uint64_t)residency->block << store->arena.block_shift) + residency->offset;
-    struct gb_item *item = gb_arena_item(&store->arena, place);
+    uint64_t hash;
+    struct gb_item *item = next_item(store, &hash);
+    uint64_t place = gb_arena_place(&store->arena, item);
     uint32_t bytes = gb_item_footprint(item);
     uint32_t resident = gb_item_resident(item);
     residency->offset += bytes;
     struct gb_locked locked;
-    gb_index_lock(store->index, gb_index_hash(item->key, gb_item_key_len(item)), &locked);
+    gb_index_lock(store->index, hash, &locked);
     if (!gb_index_find_place_locked(&locked, place)) {
         gb_index_unlock(&locked);
         *freed = bytes;

@@ -29,12 +29,19 @@
 
 struct goblin;
 
+/* Items that the hand looks at before it comes to them. */
+#define GB_RESIDENCY_AHEAD 4u
+
 struct gb_residency {
     pthread_mutex_t lock;
     struct gb_cursor hot;
     struct gb_cursor cold;
     uint32_t block; /* being walked; GB_NO_BLOCK: none */
     uint32_t offset;
+    uint32_t ahead_offset; /* of the first item in it not looked at; hashes of those before it: */
+    uint32_t ahead_first;
+    uint32_t ahead_end;
+    uint64_t ahead_hash[GB_RESIDENCY_AHEAD];
     int64_t credit;       /* bytes freed by candidates' walks and not yet used */
     double threshold;     /* worth below which bytes go, for new objects */
     bool evicting;        /* bare headers alone are too many: cold objects leave */
