@@ -108,6 +108,23 @@ static unsigned present_of(const struct gb_entry *entry)
     return present > 0xff ? present | HAS_MORE : present;
 }
 
+/* The fields that a plain put of a cache has none of. */
+static unsigned char *rare_put(unsigned char *at, unsigned present, const struct gb_entry *entry)
+{
+    const struct gb_record *record = &entry->record;
+    at = optional_put(at, present, HAS_VERSION, record->version);
+    at = optional_put(at, present, HAS_EXPIRY, (uint64_t)record->expires_ms);
+    at = optional_put(at, present, HAS_FLAGS, record->flags);
+    at = optional_put(at, present, HAS_META, record->meta_len);
+    at = optional_put(at, present, HAS_EXTENTS, record->extent_count);
+    at = optional_put(at, present, HAS_LINK, record->link);
+    at = optional_put(at, present, HAS_GENERATION, record->link_generation);
+    at = optional_put(at, present, HAS_SLOT, gb_place_slot(entry->place));
+    at = optional_put(at, present, HAS_RESIDENT, entry->resident);
+    at = optional_put(at, present, HAS_HEAT, entry->heat);
+    return at;
+}
+
 size_t gb_entry_encode(const struct gb_entry *entry, unsigned char *out)
 {
     GB_ASSERT(entry_valid(entry));
@@ -122,16 +139,9 @@ size_t gb_entry_encode(const struct gb_entry *entry, unsigned char *out)
     at = varint_put(at, record->sequence);
     at = varint_put(at, record->size);
     at = varint_put(at, gb_place_offset(entry->place));
-    at = optional_put(at, present, HAS_VERSION, record->version);
-    at = optional_put(at, present, HAS_EXPIRY, (uint64_t)record->expires_ms);
-    at = optional_put(at, present, HAS_FLAGS, record->flags);
-    at = optional_put(at, present, HAS_META, record->meta_len);
-    at = optional_put(at, present, HAS_EXTENTS, record->extent_count);
-    at = optional_put(at, present, HAS_LINK, record->link);
-    at = optional_put(at, present, HAS_GENERATION, record->link_generation);
-    at = optional_put(at, present, HAS_SLOT, gb_place_slot(entry->place));
-    at = optional_put(at, present, HAS_RESIDENT, entry->resident);
-    at = optional_put(at, present, HAS_HEAT, entry->heat);
+    if (present != 0) {
+        at = rare_put(at, present, entry);
+    }
     if (record->key_len > 0) {
         memcpy(at, entry->key, record->key_len);
     }

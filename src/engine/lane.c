@@ -15,6 +15,7 @@
 #include "engine/store.h"
 
 #define CACHE_PATIENCE 250u /* fruitless rounds of reclaiming, 20 ms or more each */
+#define LANE_UNITS_MAX 512u /* of a record: what fits into the largest write block */
 #define SUMMARY_PIECES 512u /* of a segment's size, one piece of the summary */
 
 static uint32_t summary_piece_bytes(const struct gb_lane *lane)
@@ -190,7 +191,7 @@ int gb_lane_submit(struct gb_lane *lane, struct gb_write_block *block)
 
 /* Appends to the current block and, when that is full, to the next; the full one is held until its
  * open header is stamped. */
-static int lay(struct gb_lane *lane, const void *data, uint64_t len)
+static int lay_across(struct gb_lane *lane, const void *data, uint64_t len)
 {
     const unsigned char *from = data;
     uint32_t block_bytes = lane->store->options.write_block_bytes;
@@ -208,12 +209,8 @@ static int lay(struct gb_lane *lane, const void *data, uint64_t len)
             block = lane->current;
         }
         uint32_t n = (uint32_t)gb_min(len, block_bytes - block->fill);
-        if (from != NULL) {
-            memcpy(block->data + block->fill, from, n);
-            from += n;
-        } else {
-            memset(block->data + block->fill, 0, n);
-        }
+        memcpy(block->data + block->fill, from, n);
+        from += n;
         block->fill += n;
         lane->position += n;
         len -= n;
@@ -221,57 +218,74 @@ static int lay(struct gb_lane *lane, const void *data, uint64_t len)
     return 0;
 }
 
-static int lay_until(struct gb_lane *lane, uint64_t offset)
+/* The same, at once where there is room, as there nearly always is. */
+static inline int lay(struct gb_lane *lane, const void *data, uint64_t len)
 {
-    GB_ASSERT(offset >= lane->position);
-    return lay(lane, NULL, offset - lane->position);
-}
-
-/* The bytes of [offset, offset + len) in the first block of a record and the one after it. */
-static void find_bytes(const struct gb_write_block *first, const struct gb_write_block *second,
-                       uint64_t offset, size_t len, const unsigned char *piece[2], size_t size[2])
-{
-    uint64_t split = second == NULL || second == first ? UINT64_MAX : second->offset;
-    piece[0] = piece[1] = NULL;
-    size[0] = size[1] = 0;
-    if (offset < split) {
-        piece[0] = first->data + (offset - first->offset);
-        size[0] = (size_t)gb_min(len, split - offset);
-        len -= size[0];
-        offset += size[0];
+    struct gb_write_block *block = lane->current;
+    if (block == NULL || len > lane->store->options.write_block_bytes - block->fill) {
+        return lay_across(lane, data, len);
     }
     if (len > 0) {
-        GB_ASSERT(second != NULL); /* a record never needs a third block */
-        piece[1] = second->data + (offset - second->offset);
-        size[1] = len;
+        memcpy(block->data + block->fill, data, len);
+        block->fill += (uint32_t)len;
+        lane->position += len;
+    }
+    return 0;
+}
+
+/* Zeroes; never more than an alignment's worth. */
+static int lay_until(struct gb_lane *lane, uint64_t offset)
+{
+    static const unsigned char zeroes[GB_BLOCK];
+    GB_ASSERT(offset >= lane->position && offset - lane->position <= sizeof(zeroes));
+    return lay(lane, zeroes, offset - lane->position);
+}
+
+/* The bytes [begin, end) of the payload, which may come from both of its parts. */
+static void find_bytes(const struct gb_append *append, uint64_t begin, uint64_t end,
+                       const unsigned char *piece[2], size_t size[2])
+{
+    uint64_t from = 0; /* where the part starts in the payload */
+    for (unsigned i = 0; i < 2; i++) {
+        uint64_t first = gb_max(from, begin);
+        uint64_t until = gb_min(from + append->part_len[i], end);
+        size[i] = until > first ? (size_t)(until - first) : 0;
+        piece[i] = size[i] > 0 ? (const unsigned char *)append->parts[i] + (first - from) : NULL;
+        from += append->part_len[i];
     }
 }
 
-static int lay_table(struct gb_lane *lane, const struct gb_append *append)
+/* Lays one unit of the payload, which begins `at` bytes into it, and sums it while the processor
+ * still has it at hand: as it came, because a sum over the block would wait for the stores. */
+static int lay_unit(struct gb_lane *lane, const struct gb_append *append, uint64_t at,
+                    unsigned char *sum)
 {
     const struct gb_layout *layout = &append->layout;
-    if (layout->payload_len == 0) {
-        return 0;
+    const unsigned char *piece[2];
+    size_t size[2];
+    find_bytes(append, at, gb_min(at + GB_UNIT, layout->payload_len), piece, size);
+    gb_store_le64(sum, gb_unit_sum2(piece[0], size[0], piece[1], size[1], lane->segment->salt,
+                                    layout->payload_offset + at));
+    int rc = lay(lane, piece[0], size[0]);
+    return rc < 0 ? rc : lay(lane, piece[1], size[1]);
+}
+
+/* Payload and table. */
+static int lay_payload(struct gb_lane *lane, const struct gb_append *append)
+{
+    unsigned char table[LANE_UNITS_MAX * GB_SUM_SIZE];
+    const struct gb_layout *layout = &append->layout;
+    uint64_t units = gb_units(layout->payload_len);
+    GB_ASSERT(units <= LANE_UNITS_MAX &&
+              layout->payload_len == append->part_len[0] + append->part_len[1]);
+    int rc = lay_until(lane, layout->payload_offset);
+    for (uint64_t i = 0; rc == 0 && i < units; i++) {
+        rc = lay_unit(lane, append, i * GB_UNIT, table + i * GB_SUM_SIZE);
     }
-    int rc = lay_until(lane, layout->table_offset);
-    uint64_t salt = lane->segment->salt;
-    for (uint64_t at = 0; rc == 0 && at < layout->payload_len; at += GB_UNIT) {
-        const unsigned char *piece[2];
-        size_t size[2];
-        uint64_t offset = layout->payload_offset + at;
-        size_t len = (size_t)gb_min(GB_UNIT, layout->payload_len - at);
-        find_bytes(append->first, lane->current, offset, len, piece, size);
-        uint64_t sum = 0;
-        if (size[0] == 0 || size[1] == 0) {
-            sum = gb_unit_sum(size[0] == 0 ? piece[1] : piece[0], len, salt, offset);
-        } else {
-            sum = gb_unit_sum2(piece[0], size[0], piece[1], size[1], salt, offset);
-        }
-        unsigned char encoded[GB_SUM_SIZE];
-        gb_store_le64(encoded, sum);
-        rc = lay(lane, encoded, sizeof(encoded));
+    if (rc == 0) {
+        rc = lay_until(lane, layout->table_offset);
     }
-    return rc;
+    return rc < 0 ? rc : lay(lane, table, units * GB_SUM_SIZE);
 }
 
 /* A current block with room for a header and key: they lie in one, so that they can be stamped in
@@ -306,18 +320,9 @@ static int lay_record(struct gb_lane *lane, struct gb_append *append)
     lane->current->fill += head_len;
     lane->position += head_len;
     if (append->layout.payload_len > 0) {
-        rc = lay_until(lane, append->layout.payload_offset);
-        for (unsigned i = 0; rc == 0 && i < 2; i++) {
-            rc = lay(lane, append->parts[i], append->part_len[i]);
-        }
-        if (rc == 0) {
-            rc = lay_table(lane, append);
-        }
+        rc = lay_payload(lane, append);
     }
-    if (rc == 0) {
-        rc = lay_until(lane, append->layout.end);
-    }
-    return rc;
+    return rc < 0 ? rc : lay_until(lane, append->layout.end);
 }
 
 void gb_lane_cancel(struct gb_lane *lane, struct gb_append *append)
