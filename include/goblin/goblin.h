@@ -114,6 +114,12 @@ GOBLIN_NODISCARD int goblin_touch(struct goblin *store, struct goblin_slice key,
 GOBLIN_NODISCARD int goblin_stat(struct goblin *store, struct goblin_slice key,
                                  struct goblin_info *info);
 
+/* Says that these keys come next: in puts, stats or gets. Starts to fetch, for all of them at once,
+ * the memory that each operation would otherwise wait for when its turn comes. For whoever knows
+ * several keys ahead (a pipeline, a request of many keys): hint 8 to 32, then do them. Only advice:
+ * it changes and counts nothing, and passes over what is no key. Never blocks. */
+void goblin_hint(const struct goblin *store, const struct goblin_slice *keys, size_t count);
+
 /* ---- the whole store ----------------------------------------------------------------------- */
 
 /* Raises every operation that returned before this call to GOBLIN_DURABILITY_SYNCED. */

@@ -34,6 +34,7 @@ struct micro_result {
     double crowded_share; /* headers, keys and index over the memory */
     double get_one_per_s;
     double get_two_per_s;
+    double get_hinted_per_s;
     double get_resident_share;
     double ram_best; /* bytes an object, while the index grows under load */
     double ram_worst;
@@ -134,19 +135,25 @@ static int micro_get(const struct gb_micro_options *options, struct micro_result
 {
     struct gb_micro_store store = {.objects = scaled(options, get_objects)};
     struct goblin_stats stats;
-    uint64_t count = scaled(options, get_count);
+    struct gb_micro_gets gets = {.count = scaled(options, get_count), .threads = 1, .ahead = 1};
     double one = 0;
     double two = 0;
+    double hinted = 0;
     store.memory_bytes =
         at_least_smallest((double)store.objects * ITEM_GUESS_BYTES * 1.5 + 32.0 * MIB);
     int rc = gb_micro_store_open(&store, options, 0, error);
     rc = rc < 0 ? rc : gb_micro_store_load(&store, 0, store.objects, error);
-    rc = rc < 0 ? rc : gb_micro_store_get(&store, 1, count, &one, error);
-    rc = rc < 0 ? rc : gb_micro_store_get(&store, 2, count, &two, error);
+    rc = rc < 0 ? rc : gb_micro_store_get(&store, &gets, &one, error);
+    gets.threads = 2;
+    rc = rc < 0 ? rc : gb_micro_store_get(&store, &gets, &two, error);
+    gets.threads = 1;
+    gets.ahead = GB_MICRO_AHEAD_MAX;
+    rc = rc < 0 ? rc : gb_micro_store_get(&store, &gets, &hinted, error);
     if (rc == 0) {
         goblin_stats(store.goblin, &stats);
-        result->get_one_per_s = (double)count / one;
-        result->get_two_per_s = (double)(count - count % 2) / two;
+        result->get_one_per_s = (double)gets.count / one;
+        result->get_two_per_s = (double)(gets.count - gets.count % 2) / two;
+        result->get_hinted_per_s = (double)gets.count / hinted;
         result->get_resident_share =
             stats.gets ? (double)stats.hits_resident / (double)stats.gets : 0;
     }
@@ -193,6 +200,9 @@ static void micro_print(const struct micro_result *result)
            result->get_one_per_s, result->get_resident_share * 100);
     printf("%-52s %12.0f  %.2f times one\n", "  two threads", result->get_two_per_s,
            result->get_one_per_s > 0 ? result->get_two_per_s / result->get_one_per_s : 0);
+    printf("%-52s %12.0f  %.2f times one\n", "  one thread that knows 8 keys ahead and hints",
+           result->get_hinted_per_s,
+           result->get_one_per_s > 0 ? result->get_hinted_per_s / result->get_one_per_s : 0);
     printf("%-52s %12.1f  best %.1f, worst %.1f while the index grew\n",
            "RAM an object with a 20-byte key, nothing resident", result->ram_last, result->ram_best,
            result->ram_worst);
@@ -220,6 +230,7 @@ static int micro_write(const struct gb_micro_options *options, const struct micr
     gb_json_rounded(&json, "put_crowded_share", result->crowded_share, 3);
     gb_json_rounded(&json, "get_one_thread_per_s", result->get_one_per_s, 0);
     gb_json_rounded(&json, "get_two_threads_per_s", result->get_two_per_s, 0);
+    gb_json_rounded(&json, "get_hinted_per_s", result->get_hinted_per_s, 0);
     gb_json_rounded(&json, "get_resident_share", result->get_resident_share, 4);
     gb_json_rounded(&json, "ram_per_object_bytes", result->ram_last, 1);
     gb_json_rounded(&json, "ram_per_object_best_bytes", result->ram_best, 1);
@@ -279,8 +290,8 @@ int gb_cmd_micro(int argc, char **argv)
         printf("Usage: goblin-bench micro --dir SCRATCH [flags]\n\n"
                "Small calls at full speed: puts of 400 bytes over existing keys with a RAM log of\n"
                "1.5 times its live bytes and with headers filling four fifths of the memory, gets\n"
-               "of resident values by one and two threads, and the RAM an object takes of which\n"
-               "nothing is resident.\n\nFlags:\n");
+               "of resident values by one and two threads and with keys known ahead, and the RAM\n"
+               "an object takes of which nothing is resident.\n\nFlags:\n");
         gb_flags_help(micro_flags, stdout);
         return 0;
     }

@@ -25,6 +25,7 @@ enum {
     GB_MICRO_VALUE_BYTES = 400,
     GB_MICRO_KEY_BYTES = 20,
     GB_MICRO_THREADS_MAX = 8,
+    GB_MICRO_AHEAD_MAX = 8,
 };
 
 /* One store, filled with `objects` values. Key i is 20 bytes of text that hold i. */
@@ -49,9 +50,16 @@ int gb_micro_store_load(struct gb_micro_store *store, uint64_t first, uint64_t e
 int gb_micro_store_overwrite(struct gb_micro_store *store, uint64_t count, double *seconds,
                              struct goblin_error *error);
 
-/* Gets random keys and copies the values out, from `threads` threads with a reader each, `count`
- * gets in all. Misses and values of a wrong size or with wrong bytes are faults. */
-int gb_micro_store_get(struct gb_micro_store *store, unsigned threads, uint64_t count,
+/* How gets are done. */
+struct gb_micro_gets {
+    uint64_t count;   /* in all */
+    unsigned threads; /* with a reader each */
+    unsigned ahead;   /* keys drawn at a time, 1 to GB_MICRO_AHEAD_MAX; hinted if more than one */
+};
+
+/* Gets random keys and copies the values out. Misses and values of a wrong size or with wrong bytes
+ * are faults. */
+int gb_micro_store_get(struct gb_micro_store *store, const struct gb_micro_gets *gets,
                        double *seconds, struct goblin_error *error);
 
 /* RAM that objects take apart from their resident value bytes: header, key and index. */

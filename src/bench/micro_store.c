@@ -22,6 +22,7 @@ struct getter {
     pthread_t thread;
     pthread_barrier_t *start;
     uint64_t count;
+    unsigned ahead;
     uint64_t seed;
     uint64_t begun_ns;
     uint64_t ended_ns;
@@ -133,12 +134,10 @@ static int getter_on_chunk(void *arg, const struct goblin_chunk *chunk)
     return GOBLIN_CHUNK_DONE;
 }
 
-static int getter_get(struct getter *getter, uint64_t number)
+static int getter_get(struct getter *getter, struct goblin_slice key, uint64_t number)
 {
-    char key[GB_MICRO_KEY_BYTES + 1];
-    micro_key(number, key);
     struct goblin_request request = {
-        .key = {key, GB_MICRO_KEY_BYTES},
+        .key = key,
         .on_chunk = getter_on_chunk,
         .arg = getter,
     };
@@ -156,6 +155,27 @@ static int getter_get(struct getter *getter, uint64_t number)
                : GOBLIN_ECORRUPT;
 }
 
+/* Draws some keys and gets them. */
+static int getter_some(struct getter *getter, struct gb_rng *rng, uint64_t count)
+{
+    uint64_t numbers[GB_MICRO_AHEAD_MAX];
+    char names[GB_MICRO_AHEAD_MAX][GB_MICRO_KEY_BYTES + 1];
+    struct goblin_slice keys[GB_MICRO_AHEAD_MAX];
+    for (uint64_t i = 0; i < count; i++) {
+        numbers[i] = gb_rng_below(rng, getter->store->objects);
+        micro_key(numbers[i], names[i]);
+        keys[i] = (struct goblin_slice){names[i], GB_MICRO_KEY_BYTES};
+    }
+    if (count > 1) {
+        goblin_hint(getter->store->goblin, keys, count);
+    }
+    int rc = 0;
+    for (uint64_t i = 0; i < count && rc == 0; i++) {
+        rc = getter_get(getter, keys[i], numbers[i]);
+    }
+    return rc;
+}
+
 static void *getter_run(void *arg)
 {
     struct getter *getter = arg;
@@ -163,8 +183,9 @@ static void *getter_run(void *arg)
     gb_rng_init(&rng, getter->seed);
     pthread_barrier_wait(getter->start);
     getter->begun_ns = gb_progress_now_ns();
-    for (uint64_t i = 0; i < getter->count && getter->result == 0; i++) {
-        getter->result = getter_get(getter, gb_rng_below(&rng, getter->store->objects));
+    for (uint64_t i = 0; i < getter->count && getter->result == 0; i += getter->ahead) {
+        uint64_t left = getter->count - i;
+        getter->result = getter_some(getter, &rng, left < getter->ahead ? left : getter->ahead);
     }
     getter->ended_ns = gb_progress_now_ns();
     return NULL;
@@ -186,9 +207,10 @@ static int getters_join(struct getter *getters, unsigned count, double *seconds)
     return rc;
 }
 
-int gb_micro_store_get(struct gb_micro_store *store, unsigned threads, uint64_t count,
+int gb_micro_store_get(struct gb_micro_store *store, const struct gb_micro_gets *gets,
                        double *seconds, struct goblin_error *error)
 {
+    unsigned threads = gets->threads;
     struct getter *getters = calloc(threads, sizeof(*getters));
     pthread_barrier_t start;
     if (!getters) {
@@ -196,8 +218,11 @@ int gb_micro_store_get(struct gb_micro_store *store, unsigned threads, uint64_t 
     }
     int rc = 0;
     for (unsigned i = 0; i < threads && rc >= 0; i++) {
-        getters[i] = (struct getter){
-            .store = store, .start = &start, .count = count / threads, .seed = i + 1};
+        getters[i] = (struct getter){.store = store,
+                                     .start = &start,
+                                     .count = gets->count / threads,
+                                     .ahead = gets->ahead,
+                                     .seed = i + 1};
         rc = goblin_reader_create(&getters[i].reader, store->goblin, NULL);
     }
     if (rc >= 0) {

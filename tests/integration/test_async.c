@@ -285,6 +285,35 @@ static void cancel__may_be_called_in_a_callback(void **state)
     goblin_reader_destroy(reader);
 }
 
+/* ---- hinting ------------------------------------------------------------------------------- */
+
+static void hint__changes_and_counts_nothing(void **state)
+{
+    struct gb_fixture *fixture = *state;
+    open_filled(fixture);
+    static struct gb_key names[100];
+    struct goblin_slice keys[100];
+    for (unsigned i = 0; i < 100; i++) {
+        keys[i] = gb_key_at(&names[i], i); /* most are not there */
+    }
+    keys[3] = (struct goblin_slice){NULL, 0};
+    keys[5] = (struct goblin_slice){keys[5].data, 0};
+    keys[7] = (struct goblin_slice){keys[7].data, GOBLIN_KEY_MAX + 1};
+    const size_t counts[] = {0, 1, 31, 32, 33, 64, 100};
+    struct goblin_stats before = gb_fixture_stats(fixture);
+    for (unsigned i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+        goblin_hint(fixture->store, keys, counts[i]);
+    }
+    struct goblin_stats after = gb_fixture_stats(fixture);
+    assert_int_equal(after.gets, before.gets);
+    assert_int_equal(after.misses, before.misses);
+    assert_int_equal(after.objects, before.objects);
+    assert_int_equal(after.device_reads, before.device_reads);
+    for (unsigned i = 0; i < OBJECTS; i++) {
+        gb_fixture_expect(fixture, i, size_at(i), i);
+    }
+}
+
 /* ---- holding ------------------------------------------------------------------------------- */
 
 static void expect_held(const struct ask *ask)
@@ -520,6 +549,7 @@ int main(void)
         GB_ON_BOTH_PATHS(callbacks__may_submit),
         GB_ON_BOTH_PATHS(cancel__ends_a_request_in_flight),
         GB_ON_BOTH_PATHS(cancel__may_be_called_in_a_callback),
+        GB_ON_BOTH_PATHS(hint__changes_and_counts_nothing),
         GB_ON_BOTH_PATHS(hold__keeps_resident_bytes),
         GB_ON_BOTH_PATHS(hold__keeps_tail_chunks),
         GB_ON_BOTH_PATHS(release__lets_a_starved_request_go_on),
