@@ -297,15 +297,26 @@ static int wipe(struct goblin *store, const struct gb_segment *segment)
     return rc < 0 ? rc : 0;
 }
 
+/* The cleaner alone makes segments draining, and free again; but lanes change what lies beside. */
+static bool is_drained(struct gb_segments *segments, const struct gb_segment *segment)
+{
+    (void)pthread_mutex_lock(&segments->lock);
+    bool drained = segment->status == GB_SEGMENT_DRAINING && !segment->stuck &&
+                   atomic_load(&segment->readers) == 0;
+    (void)pthread_mutex_unlock(&segments->lock);
+    return drained;
+}
+
 uint32_t gb_reclaim_drained(struct goblin *store)
 {
     struct gb_segments *segments = &store->segments;
     uint32_t freed = 0;
-    for (uint32_t i = 0; i < segments->count; i++) {
+    (void)pthread_mutex_lock(&segments->lock);
+    uint32_t count = segments->draining_count > 0 ? segments->count : 0;
+    (void)pthread_mutex_unlock(&segments->lock);
+    for (uint32_t i = 0; i < count; i++) {
         struct gb_segment *segment = &segments->table[i];
-        /* The cleaner alone makes them draining, and free again. */
-        if (segment->status != GB_SEGMENT_DRAINING || segment->stuck ||
-            atomic_load(&segment->readers) > 0) {
+        if (!is_drained(segments, segment)) {
             continue;
         }
         int rc = wipe(store, segment);
