@@ -27,16 +27,16 @@ static bool win_credit(struct goblin *store, uint32_t bytes, double worth)
     struct gb_residency *residency = &store->residency;
     unsigned survivors = 0;
     for (unsigned steps = 0; residency->credit < (int64_t)bytes; steps++) {
+        if (gb_arena_available(&store->arena) == 0) {
+            /* What survives takes blocks before those walked come back: not beyond the budget. */
+            gb_store_poke(store);
+            return false;
+        }
         uint32_t freed = 0;
         enum gb_step step = gb_residency_step(store, worth, false, &freed);
         residency->credit += freed;
         survivors += step == GB_STEP_SURVIVED;
         if (step == GB_STEP_NOTHING || survivors >= SURVIVORS_MAX || steps >= STEPS_MAX) {
-            return false;
-        }
-        if (gb_arena_available(&store->arena) == 0) {
-            /* What survives takes blocks before those walked come back: not beyond the budget. */
-            gb_store_poke(store);
             return false;
         }
     }
