@@ -36,6 +36,7 @@ extern "C" {
     X(device_syncs, "fdatasync calls")                                                             \
     X(read_errors, "device reads that failed")                                                     \
     X(write_errors, "device writes that failed")                                                   \
+    X(blocks_rescued, "of these, blocks whose records were written elsewhere")                     \
     X(checksum_errors, "units that did not match their checksum")                                  \
     X(promotions, "objects made whole in RAM")                                                     \
     X(promotions_refused, "candidates worth less than what they would push out")                   \
@@ -65,9 +66,11 @@ extern "C" {
     X(space_amplification_permille, "disk_used_bytes by 1000 live_user_bytes")                     \
     X(segments, "segments in all")                                                                 \
     X(segments_free, "segments free")                                                              \
-    X(segments_lost, "segments on drives that are missing, or that cannot be used")                \
+    X(segments_failing, "segments in which the device failed, still to be emptied")                \
+    X(segments_lost, "segments on drives that are missing, or set aside because they failed")      \
     X(drives, "drives the store was made with")                                                    \
     X(drives_missing, "drives the store goes without")                                             \
+    X(drives_retired, "drives that have failed too often to be written to")                        \
     X(memory_budget_bytes, "what `memory_bytes` promised")                                         \
     X(memory_used_bytes, "all that the library holds now, the sum of the next lines")              \
     X(memory_arena_bytes, "blocks of the RAM log in use")                                          \

@@ -161,6 +161,12 @@ struct gb_layout {
     uint64_t end; /* of the record, 8-aligned */
 };
 
+/* Whether a record may begin here: its sum tells. */
+bool gb_record_has_magic(const unsigned char *bytes);
+
+/* What a header says of the key behind it; to be believed once all of it is decoded. */
+uint16_t gb_record_peek_key_len(const unsigned char *header);
+
 /* Bytes of payload that lie in the record itself. */
 uint64_t gb_record_inline_len(const struct gb_record *record);
 

@@ -128,6 +128,16 @@ static uint64_t record_sum(const unsigned char *header, const void *key, size_t 
     return XXH3_64bits_withSeed(key, key_len, XXH3_64bits_withSeed(header, RECORD_SUM, seed));
 }
 
+bool gb_record_has_magic(const unsigned char *bytes)
+{
+    return gb_load_le32(bytes) == RECORD_MAGIC;
+}
+
+uint16_t gb_record_peek_key_len(const unsigned char *header)
+{
+    return gb_load_le16(header + RECORD_KEY_LEN);
+}
+
 void gb_record_encode(const struct gb_record *record, const void *key, uint64_t salt,
                       uint64_t offset, unsigned char *out)
 {

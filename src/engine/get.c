@@ -192,9 +192,8 @@ static void drop_bad(struct gb_get *get, int reason)
     struct goblin *store = get->reader->store;
     gb_tally_add(&get->reader->tally,
                  reason == GOBLIN_ECORRUPT ? GB_COUNT_checksum_errors : GB_COUNT_read_errors, 1);
-    gb_store_log(store, GOBLIN_LOG_ERROR, "segment %u, offset %llu: %s; the object is dropped",
-                 gb_place_slot(get->place), (unsigned long long)gb_place_offset(get->place),
-                 goblin_strerror(reason));
+    gb_store_read_failed(store, gb_segment_at(&store->segments, get->place),
+                         gb_place_offset(get->place), reason);
     if (store->options.read_only) {
         return;
     }

@@ -65,7 +65,9 @@ static void make_room(struct goblin *store)
 {
     uint32_t freed = gb_reclaim_drained(store);
     bool found = true;
-    while (found && gb_segments_coming_count(&store->segments) < gb_reclaim_target(store) &&
+    uint32_t steps = 0; /* what wins nothing by itself may have to be done for each segment once */
+    while (found && steps++ < store->segments.count &&
+           gb_segments_coming_count(&store->segments) < gb_reclaim_target(store) &&
            !atomic_load(&store->keeper_stop)) {
         gb_throttle_begin(store);
         int rc = gb_reclaim_one(store, GB_EFFORT_MOVE);
@@ -73,7 +75,7 @@ static void make_room(struct goblin *store)
         found = rc > 0;
         freed += found;
     }
-    if (!found ||
+    if (!found || steps > store->segments.count ||
         (freed == 0 && gb_segments_free_count(&store->segments) < gb_reclaim_target(store))) {
         atomic_fetch_add(&store->reclaim_failures, 1);
         if (store->options.mode == GOBLIN_MODE_STORE) {
@@ -91,6 +93,10 @@ static void keep_disk(struct goblin *store)
                      goblin_strerror(prepared));
     }
     gb_expire_some(store);
+    while (atomic_load(&store->segments.failing_count) > 0 && !atomic_load(&store->keeper_stop) &&
+           gb_reclaim_one(store, GB_EFFORT_SAVE) > 0) {
+        /* the next one */
+    }
     make_room(store);
 }
 

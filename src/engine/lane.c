@@ -50,7 +50,8 @@ int gb_lane_init(struct gb_lane *lane, struct goblin *store, unsigned number)
         (unsigned)gb_max(2, gb_min(share / store->options.write_block_bytes, GB_LANE_BLOCKS_MAX));
     size_t summary_bytes = (size_t)summary_piece_bytes(lane) + GB_ENTRY_MAX;
     lane->summary = malloc(summary_bytes);
-    if (lane->summary == NULL) {
+    lane->spare_rescue = malloc(sizeof(*lane->spare_rescue));
+    if (lane->summary == NULL || lane->spare_rescue == NULL) {
         return -ENOMEM;
     }
     atomic_fetch_add(&store->budget.other, summary_bytes);
@@ -68,6 +69,7 @@ void gb_lane_fini(struct gb_lane *lane)
     for (unsigned i = 0; i < lane->block_count; i++) {
         gb_iomem_unmap(lane->blocks[i].data, lane->store->options.write_block_bytes);
     }
+    gb_lane_rescue_fini(lane);
     while (lane->sealing != NULL) {
         struct gb_sealing *next = lane->sealing->next;
         free(lane->sealing);
@@ -89,6 +91,8 @@ static void start_block(struct gb_lane *lane, struct gb_write_block *block)
     block->offset = lane->position;
     block->fill = 0;
     block->serial = lane->next_serial++;
+    block->spills_from = 0;
+    block->first_record = 0;
     block->since_ns = gb_lane_now_ns();
     lane->current = block;
     GB_ASSERT(block->offset % GB_BLOCK == 0);
@@ -106,6 +110,12 @@ static int make_block(struct gb_lane *lane, struct gb_write_block *block)
     return 0;
 }
 
+void gb_lane_free_block(struct gb_lane *lane, unsigned char *data)
+{
+    gb_iomem_unmap(data, lane->store->options.write_block_bytes);
+    atomic_fetch_sub(&lane->store->budget.write, lane->store->options.write_block_bytes);
+}
+
 void gb_lane_trim(struct gb_lane *lane, int64_t min_age_ns)
 {
     gb_lane_lock(lane);
@@ -114,9 +124,8 @@ void gb_lane_trim(struct gb_lane *lane, int64_t min_age_ns)
         struct gb_write_block *block = &lane->blocks[i];
         if (block->data != NULL && block->state == GB_WRITE_FREE &&
             now - block->since_ns >= min_age_ns) {
-            gb_iomem_unmap(block->data, lane->store->options.write_block_bytes);
+            gb_lane_free_block(lane, block->data);
             block->data = NULL;
-            atomic_fetch_sub(&lane->store->budget.write, lane->store->options.write_block_bytes);
         }
     }
     gb_lane_unlock(lane);
@@ -316,13 +325,22 @@ static int lay_record(struct gb_lane *lane, struct gb_append *append)
     append->first_position = lane->position;
     append->offset = lane->position;
     append->header = lane->current->data + lane->current->fill;
+    if (lane->current->first_record == 0) {
+        lane->current->first_record = append->offset;
+    }
     gb_record_layout(&append->record, append->offset, &append->layout);
     lane->current->fill += head_len;
     lane->position += head_len;
     if (append->layout.payload_len > 0) {
         rc = lay_payload(lane, append);
     }
-    return rc < 0 ? rc : lay_until(lane, append->layout.end);
+    if (rc == 0) {
+        rc = lay_until(lane, append->layout.end);
+    }
+    if (rc == 0 && lane->current != append->first) {
+        lane->current->spills_from = append->offset;
+    }
+    return rc;
 }
 
 void gb_lane_cancel(struct gb_lane *lane, struct gb_append *append)
@@ -332,6 +350,9 @@ void gb_lane_cancel(struct gb_lane *lane, struct gb_append *append)
     }
     append->first->state = GB_WRITE_FILLING;
     append->first->fill = append->first_fill;
+    if (append->first->first_record == append->offset) {
+        append->first->first_record = 0;
+    }
     lane->current = append->first;
     lane->position = append->first_position;
 }
@@ -368,7 +389,10 @@ static int open_segment(struct gb_lane *lane, enum gb_claim claim)
     struct goblin *store = lane->store;
     uint64_t generation = gb_store_next_sequence(store);
     uint32_t reserve = gb_lane_reserve_segments(store, claim);
-    int rc = gb_segments_take(&store->segments, lane->number, generation, reserve, &lane->segment);
+    int rc = -EIO;
+    for (unsigned tries = 0; rc == -EIO && tries < GB_DRIVE_FAILURES_MAX; tries++) {
+        rc = gb_segments_take(&store->segments, lane->number, generation, reserve, &lane->segment);
+    }
     if (rc < 0) {
         lane->segment = NULL;
         return rc;
@@ -455,13 +479,16 @@ int gb_lane_seal(struct gb_lane *lane)
     if (sealing == NULL) {
         return -ENOMEM;
     }
-    int rc = lay_summary(lane);
-    if (rc == 0 && lane->current != NULL) {
+    bool failing = atomic_load(&segment->failing);
+    int rc = failing ? 0 : lay_summary(lane);
+    if (lane->current != NULL && failing) {
+        gb_lane_detach(lane, lane->current);
+    } else if (lane->current != NULL && rc == 0) {
         rc = gb_lane_submit(lane, lane->current);
     }
     segment->used_bytes = lane->position;
     sealing->segment = segment;
-    sealing->whole = rc == 0 && !lane->summary_failed;
+    sealing->whole = rc == 0 && !lane->summary_failed && !failing;
     sealing->footer = lane->footer;
     sealing->next = lane->sealing;
     lane->sealing = sealing;
@@ -534,7 +561,8 @@ static bool may_turn(struct gb_lane *lane, enum gb_claim claim)
     if (lane->moves_only && claim != GB_CLAIM_MOVE) {
         return false;
     }
-    return lane->segment == NULL || atomic_load(&lane->segment->live_bytes) == 0 ||
+    return lane->segment == NULL || atomic_load(&lane->segment->failing) ||
+           atomic_load(&lane->segment->live_bytes) == 0 ||
            gb_segments_free_count(segments) > reserve;
 }
 
@@ -551,8 +579,8 @@ int gb_lane_ready(struct gb_lane *lane, uint64_t need, enum gb_claim claim)
 {
     struct goblin *store = lane->store;
     for (;;) {
-        if (lane->segment != NULL && may_fill(lane, claim) &&
-            lane->position + need <= store->segments.segment_bytes &&
+        if (lane->segment != NULL && !atomic_load(&lane->segment->failing) &&
+            may_fill(lane, claim) && lane->position + need <= store->segments.segment_bytes &&
             lane->footer.piece_count + 2 < GB_PIECES_MAX) {
             return 0;
         }
@@ -574,6 +602,7 @@ int gb_lane_ready(struct gb_lane *lane, uint64_t need, enum gb_claim claim)
 
 int gb_lane_begin(struct gb_lane *lane, struct gb_append *append)
 {
+    (void)gb_lane_rescue(lane); /* if there is no room for it, there will be none for this */
     int rc = gb_lane_ready(lane, room_needed(lane, append), append->claim);
     if (rc < 0) {
         return rc;
@@ -608,6 +637,7 @@ int gb_lane_reserve(struct gb_lane *lane, struct goblin_slice key, uint64_t stre
     };
     /* The tables of a region and its padding come on top of what room_needed counts. */
     uint64_t overhead = room_needed(lane, &extent) - least;
+    (void)gb_lane_rescue(lane);
     int rc = gb_lane_ready(lane, least + overhead, room->claim);
     if (rc < 0) {
         return rc;
@@ -625,6 +655,9 @@ int gb_lane_reserve(struct gb_lane *lane, struct goblin_slice key, uint64_t stre
     extent.first = lane->current;
     extent.offset = lane->position;
     extent.header = lane->current->data + lane->current->fill;
+    if (lane->current->first_record == 0) {
+        lane->current->first_record = extent.offset;
+    }
     lane->current->fill += head_len;
     lane->position += head_len;
     /* A region always starts on a block boundary, as a payload too large to be packed does. */

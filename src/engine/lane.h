@@ -41,8 +41,24 @@ struct gb_write_block {
     uint64_t offset; /* of data[0] in its segment */
     uint32_t fill;
     uint32_t state;
-    uint64_t serial;  /* rises with every block the lane starts */
-    int64_t since_ns; /* when its first byte came */
+    uint64_t serial;       /* rises with every block the lane starts */
+    uint64_t spills_from;  /* offset of the record that began in the block before; 0: none */
+    uint64_t first_record; /* offset of the first that begins here; 0: none */
+    int64_t since_ns;      /* when its first byte came */
+};
+
+/* A block that the device refused; see lane_rescue.c. */
+struct gb_rescue {
+    struct gb_rescue *next; /* of a higher serial */
+    unsigned char *data;
+    struct gb_segment *segment;
+    uint64_t offset;
+    uint32_t fill;
+    uint64_t serial;
+    uint64_t spills_from;
+    uint64_t first_record;
+    bool lost; /* some of it */
+    bool done; /* its records are elsewhere */
 };
 
 /* A segment that waits for its footer: everything is submitted, not all written. */
@@ -65,8 +81,11 @@ struct gb_lane {
     unsigned block_count; /* that it may have at once; made when needed, freed when idle */
     struct gb_write_block *current; /* NULL: none */
     uint64_t next_serial;
-    uint64_t failed_serial; /* the first block that could not be written; 0: none */
-    int failure;            /* its error */
+    struct gb_rescue *rescues;
+    struct gb_rescue *spare_rescue;
+    bool rescuing;
+    uint64_t lost_serial;      /* a block that could not be saved; 0: none */
+    _Atomic uint64_t moved_to; /* what was to be in blocks up to here may be in this one */
     struct gb_queue *queue;
 
     unsigned char *summary; /* entries of the open segment since its last piece */

@@ -12,6 +12,23 @@ int gb_lane_submit(struct gb_lane *lane, struct gb_write_block *block);
 /* Takes finished writes; timeout as in queue_reap. */
 int gb_lane_reap(struct gb_lane *lane, int timeout_ms);
 
+/* The device refused the block, or shall not have it: its records are to go elsewhere. */
+void gb_lane_detach(struct gb_lane *lane, struct gb_write_block *block);
+/* Appends them again; no append is open. Returns 0 if none waits any more. */
+int gb_lane_rescue(struct gb_lane *lane);
+bool gb_lane_rescue_pending(const struct gb_lane *lane, uint64_t serial);
+void gb_lane_rescue_fini(struct gb_lane *lane);
+
+/* Copies bytes of which some are only in a block that failed. 1, or the fault of reading others. */
+int gb_lane_assemble(const struct gb_lane *lane, const struct gb_segment *segment, uint64_t offset,
+                     void *to, uint32_t len);
+
+/* A failing segment of the lane holds nothing any more: it need not be synced. Locks the lane. */
+void gb_lane_saved(struct gb_lane *lane, struct gb_segment *segment);
+
+/* Gives a block's memory back to the system. */
+void gb_lane_free_block(struct gb_lane *lane, unsigned char *data);
+
 /* Recomputes how far a segment is written. */
 void gb_lane_advance(struct gb_lane *lane, struct gb_segment *segment);
 

@@ -8,6 +8,8 @@
 #include "engine/lane_internal.h"
 #include "engine/store.h"
 
+#define RESCUES_MAX 8u /* abandoned segments in a row before a write is given up */
+
 uint32_t gb_lane_reserve_segments(const struct goblin *store, enum gb_claim claim)
 {
     if (claim == GB_CLAIM_MOVE) {
@@ -29,17 +31,13 @@ void gb_lane_advance(struct gb_lane *lane, struct gb_segment *segment)
             written = gb_min(written, block->offset);
         }
     }
+    for (const struct gb_rescue *rescue = lane->rescues; rescue != NULL; rescue = rescue->next) {
+        if (rescue->segment == segment) {
+            written = gb_min(written, rescue->offset);
+        }
+    }
     /* Release: pairs with the acquire load of a reader that then reads the device. */
     atomic_store_explicit(&segment->written, written, memory_order_release);
-}
-
-/* From the first block that failed on, nobody can be told that all before his is safe. */
-static void note_failure(struct gb_lane *lane, uint64_t serial, int fault)
-{
-    if (lane->failed_serial == 0 || serial < lane->failed_serial) {
-        lane->failed_serial = serial;
-        lane->failure = fault;
-    }
 }
 
 static void note_dirty(struct gb_lane *lane, struct gb_segment *segment)
@@ -54,9 +52,8 @@ static void note_dirty(struct gb_lane *lane, struct gb_segment *segment)
         return;
     }
     /* Only a lane that seals faster than the keeper settles comes here. */
-    int rc = gb_segment_sync(lane->dirty[0]);
-    if (rc < 0) {
-        note_failure(lane, 1, rc); /* who waits for whichever block hears of it */
+    if (gb_segment_sync(&lane->store->segments, lane->dirty[0]) < 0) {
+        lane->lost_serial = gb_max(lane->lost_serial, 1); /* whoever waits hears of it */
     }
     for (unsigned i = 1; i < GB_LANE_DIRTY_MAX; i++) {
         lane->dirty[i - 1] = lane->dirty[i];
@@ -71,15 +68,12 @@ int gb_lane_reap(struct gb_lane *lane, int timeout_ms)
     int count = ops->queue_reap(lane->queue, events, GB_LANE_BLOCKS_MAX, timeout_ms);
     for (int i = 0; i < count; i++) {
         struct gb_write_block *block = events[i].tag;
+        struct gb_segment *segment = block->segment;
         if (events[i].result < 0) {
             gb_tally_add(&lane->tally, GB_COUNT_write_errors, 1);
-            note_failure(lane, block->serial, events[i].result);
-            atomic_store(&block->segment->unsafe, true); /* no footer shall vouch for it */
-            gb_store_log(lane->store, GOBLIN_LOG_ERROR, "writing segment %u at %llu failed: %s",
-                         block->segment->slot, (unsigned long long)block->offset,
-                         goblin_strerror(events[i].result));
+            gb_store_write_failed(lane->store, segment, block->offset, events[i].result);
+            gb_lane_detach(lane, block);
         }
-        struct gb_segment *segment = block->segment;
         block->state = GB_WRITE_FREE;
         note_dirty(lane, segment);
         gb_lane_advance(lane, segment);
@@ -96,6 +90,10 @@ int gb_lane_flush(struct gb_lane *lane, int64_t min_age_ns)
         rc = gb_lane_submit(lane, block);
     }
     (void)gb_lane_reap(lane, 0);
+    if (lane->segment != NULL && atomic_load(&lane->segment->failing)) {
+        (void)gb_lane_seal(lane); /* so that the cleaner can empty it */
+    }
+    (void)gb_lane_rescue(lane);
     gb_lane_unlock(lane);
     return rc;
 }
@@ -118,19 +116,35 @@ static bool in_flight_up_to(const struct gb_lane *lane, uint64_t serial)
     return false;
 }
 
+/* Where what was begun in the block `serial` is now, at the latest. */
+static uint64_t moved(const struct gb_lane *lane, uint64_t serial)
+{
+    uint64_t moved_to = atomic_load(&lane->moved_to);
+    return serial < moved_to ? moved_to : serial;
+}
+
 static int written_locked(struct gb_lane *lane, uint64_t serial)
 {
-    int rc = 0;
-    if (lane->current != NULL && lane->current->serial <= serial) {
-        rc = gb_lane_submit(lane, lane->current);
+    for (unsigned tries = 0; tries < RESCUES_MAX; tries++) {
+        int rc = 0;
+        uint64_t until = moved(lane, serial);
+        if (lane->current != NULL && lane->current->serial <= until) {
+            rc = gb_lane_submit(lane, lane->current);
+        }
+        while (rc >= 0 && in_flight_up_to(lane, until)) {
+            rc = gb_lane_reap(lane, -1);
+        }
+        if (rc >= 0 && !gb_lane_rescue_pending(lane, until)) {
+            /* From the first block that was lost on, nobody can be told that all before his is
+             * safe. */
+            return lane->lost_serial != 0 && lane->lost_serial <= until ? -EIO : 0;
+        }
+        rc = rc < 0 ? rc : gb_lane_rescue(lane);
+        if (rc < 0) {
+            return rc;
+        }
     }
-    while (rc >= 0 && in_flight_up_to(lane, serial)) {
-        rc = gb_lane_reap(lane, -1);
-    }
-    if (rc >= 0 && lane->failed_serial != 0 && lane->failed_serial <= serial) {
-        rc = lane->failure;
-    }
-    return rc < 0 ? rc : 0;
+    return -EIO;
 }
 
 int gb_lane_written(struct gb_lane *lane, uint64_t serial)
@@ -156,9 +170,14 @@ static int sync_dirty(struct gb_lane *lane, uint64_t serial, uint64_t *safe)
             *safe = gb_min(*safe, lane->blocks[i].serial - 1);
         }
     }
+    for (const struct gb_rescue *rescue = lane->rescues; rescue != NULL; rescue = rescue->next) {
+        if (!rescue->done) {
+            *safe = gb_min(*safe, rescue->serial - 1);
+        }
+    }
     gb_lane_unlock(lane);
     for (unsigned i = 0; i < count; i++) {
-        int synced = gb_segment_sync(dirty[i]);
+        int synced = gb_segment_sync(&lane->store->segments, dirty[i]);
         gb_tally_add_shared(&lane->store->tally, GB_COUNT_device_syncs, 1);
         if (synced < 0) {
             rc = rc < 0 ? rc : synced;
@@ -174,7 +193,7 @@ int gb_lane_synced(struct gb_lane *lane, uint64_t serial)
 {
     int rc = 0;
     (void)pthread_mutex_lock(&lane->sync_lock);
-    while (rc >= 0 && lane->synced_serial < serial) {
+    while (rc >= 0 && lane->synced_serial < moved(lane, serial)) {
         if (lane->syncing) {
             (void)pthread_cond_wait(&lane->sync_done, &lane->sync_lock);
             continue;
@@ -238,7 +257,7 @@ static int write_footer(struct gb_lane *lane, const struct gb_sealing *sealing)
     }
     gb_segment_footer_encode(&sealing->footer, segment->salt, block);
     const struct gb_io_ops *ops = store->io->ops;
-    int rc = gb_segment_sync(segment);
+    int rc = gb_segment_sync(&store->segments, segment);
     if (rc >= 0) {
         rc = gb_segments_sync_streams(&store->segments);
     }
@@ -294,6 +313,14 @@ static bool copy_from_blocks(const struct gb_lane *lane, const struct gb_segment
                 memcpy(to, block->data + skip, n);
             }
         }
+        for (const struct gb_rescue *rescue = lane->rescues; rescue != NULL && n == 0;
+             rescue = rescue->next) {
+            uint64_t there = rescue->offset + gb_align_up(rescue->fill, GB_BLOCK);
+            if (rescue->segment == segment && offset >= rescue->offset && offset < there) {
+                n = (uint32_t)gb_min(len, there - offset);
+                memcpy(to, rescue->data + (offset - rescue->offset), n);
+            }
+        }
         if (n == 0) {
             return false;
         }
@@ -314,8 +341,11 @@ int gb_lane_fetch(struct gb_lane *lane, struct gb_segment *segment, uint64_t off
         if (copy_from_blocks(lane, segment, offset, to, len)) {
             rc = 1;
         } else {
-            /* Partly on the device: let it have the rest. */
+            /* Partly on the device: let it have the rest, if it takes it. */
             rc = written_locked(lane, lane->next_serial - 1);
+            if (rc == 0 && atomic_load(&segment->written) < end) {
+                rc = gb_lane_assemble(lane, segment, offset, to, len);
+            }
         }
     }
     gb_lane_unlock(lane);

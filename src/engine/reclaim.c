@@ -111,9 +111,10 @@ static int bury(struct reclaim *reclaim, struct goblin_slice key, bool elsewhere
     return 0;
 }
 
+/* -EAGAIN: where it was to go failed; the next attempt goes elsewhere. */
 static bool is_for_want_of_room(int rc)
 {
-    return rc == -ENOSPC || rc == -ENOMEM;
+    return rc == -ENOSPC || rc == -ENOMEM || rc == -EAGAIN;
 }
 
 /* Moves an object. What cannot be read leaves, with a line that says so. */
@@ -272,9 +273,14 @@ static int take_strays(struct reclaim *reclaim)
 static int secure(const struct reclaim *reclaim)
 {
     struct goblin *store = reclaim->store;
-    struct gb_lane *lane = &store->lanes[reclaim->victim.segment->lane];
+    struct gb_segment *segment = reclaim->victim.segment;
+    struct gb_lane *lane = &store->lanes[segment->lane];
+    if (atomic_load(&segment->failing)) {
+        gb_lane_saved(lane, segment); /* what was not safe in it is elsewhere now */
+    }
     int rc = gb_segments_sync_streams(&store->segments);
     rc = rc < 0 ? rc : gb_lane_synced(lane, gb_lane_serial(lane));
+    rc = rc == -EIO ? -EAGAIN : rc;
     /* A cache goes on beside a device that fails, as long as nothing can come back: to it what it
      * loses is evicted. */
     return reclaim->victim.evict && reclaim->victim.oldest ? 0 : rc;

@@ -244,7 +244,7 @@ static int feed(struct gb_mover *mover, const struct gb_extent *extent,
         rc = gb_tape_part(&mover->payloads, &part, mover->buffer);
         if (rc == 0) {
             int wrote = goblin_writer_write(writer, mover->buffer, part.to - part.from);
-            rc = wrote < 0 ? wrote : 0;
+            rc = wrote == -EIO ? -EAGAIN : wrote < 0 ? wrote : 0;
         }
     }
     return rc;
@@ -329,6 +329,7 @@ static int move_extents(struct gb_mover *mover, const struct source *source)
         uint32_t count = 0;
         rc = move_run(mover, source, &i, &writers[runs]);
         rc = rc == 0 ? gb_writer_finish_move(writers[runs], &extents, &count) : rc;
+        rc = rc == -EIO && atomic_load(&mover->store->segments.failing_count) > 0 ? -EAGAIN : rc;
         rc = rc == 0 ? add_extents(&list, extents, count) : rc;
         runs++;
     }

@@ -260,6 +260,8 @@ int gb_segments_take(struct gb_segments *segments, unsigned lane, uint64_t gener
     segment->guarded = false;
     segment->stuck = false;
     atomic_store(&segment->unsafe, false);
+    atomic_store(&segment->headless, false);
+    atomic_store(&segment->failing, false);
     atomic_store(&segment->written, 0);
     atomic_store(&segment->live_bytes, 0);
     atomic_store(&segment->laid_bytes, 0);
@@ -286,7 +288,7 @@ void gb_segments_seal(struct gb_segments *segments, struct gb_segment *segment)
     (void)pthread_mutex_unlock(&segments->lock);
 }
 
-int gb_segment_sync(struct gb_segment *segment)
+int gb_segment_sync(struct gb_segments *segments, struct gb_segment *segment)
 {
     if (atomic_load(&segment->unsafe)) {
         return -EIO;
@@ -294,6 +296,7 @@ int gb_segment_sync(struct gb_segment *segment)
     int rc = segment->file->io->ops->file_sync(segment->file);
     if (rc < 0) {
         atomic_store(&segment->unsafe, true);
+        (void)gb_segments_fail(segments, segment, true);
     }
     return rc < 0 ? rc : 0;
 }
@@ -309,13 +312,44 @@ int gb_segments_sync_streams(struct gb_segments *segments)
             !atomic_exchange(&segment->stream_dirty, false)) {
             continue;
         }
-        rc = gb_segment_sync(segment);
+        rc = gb_segment_sync(segments, segment);
         if (rc < 0) {
             atomic_store(&segment->stream_dirty, true);
         }
     }
     (void)pthread_mutex_unlock(&segments->streams_lock);
     return rc < 0 ? rc : 0;
+}
+
+static void retire_locked(struct gb_segments *segments, unsigned drive)
+{
+    segments->drives[drive].retired = true;
+    for (uint32_t i = 0; i < segments->count; i++) {
+        struct gb_segment *segment = &segments->table[i];
+        if (segment->drive == drive && segment->status == GB_SEGMENT_FREE) {
+            segment->status = GB_SEGMENT_LOST;
+            segments->free_count--;
+        } else if (segment->drive == drive && segment->status == GB_SEGMENT_OPEN) {
+            atomic_store(&segment->failing, true);
+        }
+    }
+}
+
+bool gb_segments_fail(struct gb_segments *segments, struct gb_segment *segment, bool write)
+{
+    bool retired = false;
+    (void)pthread_mutex_lock(&segments->lock);
+    struct gb_drive *drive = &segments->drives[segment->drive];
+    if (!atomic_exchange(&segment->failing, true)) {
+        atomic_fetch_add(&segments->failing_count, 1);
+        drive->failures += write;
+        if (drive->failures >= GB_DRIVE_FAILURES_MAX && !drive->retired) {
+            retire_locked(segments, segment->drive);
+            retired = true;
+        }
+    }
+    (void)pthread_mutex_unlock(&segments->lock);
+    return retired;
 }
 
 void gb_segments_drain(struct gb_segments *segments, struct gb_segment *segment)
@@ -340,9 +374,13 @@ void gb_segments_free(struct gb_segments *segments, struct gb_segment *segment)
     (void)pthread_mutex_lock(&segments->lock);
     GB_ASSERT(segment->status == GB_SEGMENT_DRAINING);
     GB_ASSERT(atomic_load(&segment->readers) == 0);
-    segment->status = GB_SEGMENT_FREE;
     segments->draining_count--;
-    segments->free_count++;
+    if (atomic_load(&segment->failing) || segments->drives[segment->drive].retired) {
+        segment->status = GB_SEGMENT_LOST;
+    } else {
+        segment->status = GB_SEGMENT_FREE;
+        segments->free_count++;
+    }
     (void)pthread_cond_broadcast(&segments->freed);
     (void)pthread_mutex_unlock(&segments->lock);
 }

@@ -48,6 +48,8 @@ struct gb_segment {
     _Atomic uint32_t pending;    /* extents still being streamed */
     _Atomic bool stream_dirty;   /* streams wrote to it since it was last synced */
     _Atomic bool unsafe;         /* a sync failed: see gb_segment_sync */
+    _Atomic bool failing;        /* the device refused a part of it: to be emptied and set aside */
+    _Atomic bool headless;       /* its header too: nothing in it would survive the process */
     uint32_t slot;
     uint8_t drive;
     uint8_t lane;
@@ -71,6 +73,8 @@ struct gb_drive {
     bool full_told;      /* by gb_segments_prepare; the same */
     uint64_t writes;     /* of one block each, to the identity, while the store was opened */
     uint64_t read_bytes; /* of the identity, in one read */
+    unsigned failures;   /* segments on it that failed; under the lock of the segments */
+    bool retired;        /* too many have: it is not written to any more */
     bool missing;        /* it is not there: its identity is deduced, its segments are lost */
     bool bereft;         /* what it held before this opening is lost, and was not lost before */
 };
@@ -91,7 +95,8 @@ struct gb_segments {
     pthread_mutex_t strays_lock;  /* a leaf: over the drives' identities while the store is open */
     uint32_t free_count;
     uint32_t draining_count;
-    unsigned next_drive;              /* where the search for a free slot begins */
+    _Atomic uint32_t failing_count; /* segments that have failed since open */
+    unsigned next_drive;            /* where the search for a free slot begins */
     _Atomic uint64_t live_user_bytes; /* keys, metadata and values of what lives */
 };
 
@@ -140,17 +145,23 @@ static inline bool gb_segment_is_log(const struct gb_segment *segment)
 }
 
 /* fdatasync. Once it has failed, what was written before may be lost though later ones succeed; so
- * all later ones fail too, until the segment is taken anew or the store opened again. */
-int gb_segment_sync(struct gb_segment *segment);
+ * all later ones fail too; the segment is failing, and safe again is what the cleaner has moved
+ * from it. */
+int gb_segment_sync(struct gb_segments *segments, struct gb_segment *segment);
 
 /* Syncs every segment that streams wrote to since its last sync. */
 int gb_segments_sync_streams(struct gb_segments *segments);
+
+/* The device failed in the segment: it takes no more, and the cleaner empties it. With `write`, its
+ * drive is retired after GB_DRIVE_FAILURES_MAX of them. Returns whether it was now. */
+#define GB_DRIVE_FAILURES_MAX 3u
+bool gb_segments_fail(struct gb_segments *segments, struct gb_segment *segment, bool write);
 
 /* Nothing names it any more, but readers may hold it still. */
 void gb_segments_drain(struct gb_segments *segments, struct gb_segment *segment);
 /* Its header could not be wiped: it stays as it is, until the next open. */
 void gb_segments_strand(struct gb_segments *segments, struct gb_segment *segment);
-/* No reader holds it: free again. */
+/* No reader holds it: free again or, if it was failing, set aside until the next open. */
 void gb_segments_free(struct gb_segments *segments, struct gb_segment *segment);
 /* Nothing can be freed now: wakes whoever waits for a free segment, to look again or give up. */
 void gb_segments_none(struct gb_segments *segments);

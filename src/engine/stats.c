@@ -52,6 +52,7 @@ static void count_segments(struct goblin *store, struct goblin_stats *stats)
         made += segment->status == GB_SEGMENT_FREE && segment->file != NULL;
         away += gb_store_drive(store, segment)->missing;
         stats->segments_lost += segment->status == GB_SEGMENT_LOST;
+        stats->segments_failing += atomic_load(&segment->failing) && gb_segment_is_log(segment);
     }
     stats->disk_used_bytes =
         (segments->count - segments->free_count - away) * segments->segment_bytes;
@@ -59,6 +60,7 @@ static void count_segments(struct goblin *store, struct goblin_stats *stats)
     stats->drives = store->drive_count;
     for (unsigned i = 0; i < store->drive_count; i++) {
         stats->drives_missing += store->drives[i].missing;
+        stats->drives_retired += store->drives[i].retired;
     }
     stats->disk_used_bytes += atomic_load(&store->checkpoint_bytes) +
                               atomic_load(&store->heads_bytes) +

@@ -1,6 +1,7 @@
 /* Pieces of the store that every call shares: checks, logging, accounts, budget. */
 #include "engine/store.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -15,6 +16,36 @@ void gb_store_log(const struct goblin *store, enum goblin_log_level level, const
     (void)vsnprintf(line, sizeof(line), format, args);
     va_end(args);
     store->options.log(store->options.log_arg, level, line);
+}
+
+void gb_store_write_failed(struct goblin *store, struct gb_segment *segment, uint64_t offset,
+                           int fault)
+{
+    gb_store_log(store, GOBLIN_LOG_ERROR,
+                 "segment %u: writing at %llu failed (%s): it is abandoned, what it was to hold "
+                 "goes elsewhere",
+                 segment->slot, (unsigned long long)offset, goblin_strerror(fault));
+    /* A file system that is full says nothing of its drive. */
+    if (gb_segments_fail(&store->segments, segment, fault != -ENOSPC)) {
+        gb_store_log(store, GOBLIN_LOG_ERROR,
+                     "%s: %u segments of the drive have failed: it is not written to any more; "
+                     "replace it",
+                     store->drives[segment->drive].dir, GB_DRIVE_FAILURES_MAX);
+    }
+    gb_store_poke(store);
+}
+
+void gb_store_read_failed(struct goblin *store, struct gb_segment *segment, uint64_t offset,
+                          int fault)
+{
+    gb_store_log(store, GOBLIN_LOG_ERROR,
+                 "segment %u, offset %llu: %s; the object is dropped, the segment is to be emptied "
+                 "and set aside",
+                 segment->slot, (unsigned long long)offset, goblin_strerror(fault));
+    if (!store->options.read_only) {
+        (void)gb_segments_fail(&store->segments, segment, false);
+        gb_store_poke(store);
+    }
 }
 
 void gb_store_poke(struct goblin *store)

@@ -174,6 +174,13 @@ void gb_store_rebudget(struct goblin *store);
 bool gb_store_take_memory(struct goblin *store, _Atomic uint64_t *account, uint64_t bytes,
                           uint64_t most);
 
+/* The device refused to write to the segment, or to read from it: it is abandoned, and whoever is
+ * responsible for the bytes puts them elsewhere. Says so. */
+void gb_store_write_failed(struct goblin *store, struct gb_segment *segment, uint64_t offset,
+                           int fault);
+void gb_store_read_failed(struct goblin *store, struct gb_segment *segment, uint64_t offset,
+                          int fault);
+
 /* Wakes the background threads. */
 void gb_store_poke(struct goblin *store);
 

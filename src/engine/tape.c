@@ -207,6 +207,30 @@ static int scan_at(struct gb_tape *tape, uint64_t offset, struct gb_entry *entry
     return layout->end <= tape->segment_bytes - GB_SEGMENT_FOOTER ? 1 : 0;
 }
 
+/* Behind something that does not count: the next place at which a record may begin. A flush begins
+ * on a block boundary, but a block that was lost may have held the beginning of a record whose end,
+ * and then others, lie in the next. */
+static int find_magic(struct gb_tape *tape, uint64_t *offset)
+{
+    for (uint64_t at = *offset + 8;;) {
+        uint64_t end = gb_align_down(at, GB_BLOCK) + GB_BLOCK;
+        const unsigned char *bytes = NULL;
+        int rc = at + GB_RECORD_HEADER > tape->segment_bytes
+                     ? -ENODATA
+                     : gb_tape_at(tape, at, (uint32_t)(end - at), &bytes);
+        if (rc < 0) {
+            *offset = tape->segment_bytes;
+            return rc == -ENODATA ? 0 : rc;
+        }
+        for (; at < end; at += 8, bytes += 8) {
+            if (gb_record_has_magic(bytes)) {
+                *offset = at;
+                return 0;
+            }
+        }
+    }
+}
+
 static int by_scan(struct gb_tape *tape, gb_tape_fn visit, void *arg, uint64_t *used_bytes)
 {
     unsigned char key[4096];
@@ -228,8 +252,10 @@ static int by_scan(struct gb_tape *tape, gb_tape_fn visit, void *arg, uint64_t *
             whole = rc == 0;
         }
         if (!whole) {
-            /* Nothing here that counts; the next flush began on a block boundary. */
-            offset = gb_align_down(offset, GB_BLOCK) + GB_BLOCK;
+            rc = find_magic(tape, &offset);
+            if (rc < 0) {
+                return rc;
+            }
             continue;
         }
         rc = entry.record.type == GB_RECORD_SUMMARY ? 0 : visit(arg, &entry);

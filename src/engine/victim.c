@@ -70,6 +70,9 @@ static double score(const struct goblin *store, const struct survey *survey,
     if (moves == 0) {
         return DBL_MAX / 2 + age;
     }
+    if (atomic_load(&segment->failing)) {
+        return DBL_MAX / 4 + age;
+    }
     bool cache = store->options.mode == GOBLIN_MODE_CACHE;
     if (cache ? moves > whole / CACHE_LIVE_SHARE || garbage < whole / CACHE_GARBAGE_SHARE
               : garbage < whole / STORE_GARBAGE_SHARE) {
@@ -78,13 +81,16 @@ static double score(const struct goblin *store, const struct survey *survey,
     return (double)garbage * age / (double)(whole + moves);
 }
 
-static struct gb_segment *best_locked(struct goblin *store, const struct survey *survey)
+static struct gb_segment *best_locked(struct goblin *store, const struct survey *survey,
+                                      bool failing)
 {
     struct gb_segment *best = NULL;
     double most = 0;
     for (uint32_t i = 0; i < store->segments.count; i++) {
         struct gb_segment *segment = &store->segments.table[i];
-        double now = can_be_emptied(survey, segment) ? score(store, survey, segment) : -1;
+        bool candidate =
+            can_be_emptied(survey, segment) && (!failing || atomic_load(&segment->failing));
+        double now = candidate ? score(store, survey, segment) : -1;
         if (now > most) {
             most = now;
             best = segment;
@@ -138,13 +144,14 @@ bool gb_victim_choose(struct goblin *store, enum gb_effort effort, struct gb_vic
     struct gb_segment *best = NULL;
     store->pile_turn = !store->pile_turn; /* every other time, so that the rest has its share */
     /* An old segment without a gap may need more than one to be moved into. */
-    if (!cache && store->pile_turn && gb_segments_free_count_locked(segments) > 1) {
+    bool spare = gb_segments_free_count_locked(segments) > 1;
+    if (!cache && store->pile_turn && spare && effort != GB_EFFORT_SAVE) {
         best = under_pile_locked(store, &survey);
     }
     if (best == NULL && effort != GB_EFFORT_EVICT) {
-        best = best_locked(store, &survey);
+        best = best_locked(store, &survey, effort == GB_EFFORT_SAVE);
     }
-    if (best == NULL && cache && effort != GB_EFFORT_MOVE) {
+    if (best == NULL && cache && effort >= GB_EFFORT_ANY) {
         best = oldest_locked(store, &survey);
         victim->evict = best != NULL;
     }

@@ -14,6 +14,7 @@ struct gb_victim {
 
 /* What may be done to have a segment free. */
 enum gb_effort {
+    GB_EFFORT_SAVE,  /* only what lies in failing segments moves */
     GB_EFFORT_MOVE,  /* nothing that lives leaves */
     GB_EFFORT_ANY,   /* a cache also evicts if there is nothing to move */
     GB_EFFORT_EVICT, /* only that: there is no room to move things in */

@@ -21,6 +21,8 @@
 
 struct block {
     unsigned char *data;
+    struct gb_segment *segment; /* it is in flight to */
+    uint64_t offset;
     bool in_flight;
 };
 
@@ -241,6 +243,13 @@ static int open_extent(struct goblin_writer *writer)
     return 0;
 }
 
+static void note_failure(const struct goblin_writer *writer, struct gb_segment *segment,
+                         uint64_t offset, int fault)
+{
+    gb_tally_add_shared(&writer->store->tally, GB_COUNT_write_errors, 1);
+    gb_store_write_failed(writer->store, segment, offset, fault);
+}
+
 /* Waits until the block can be filled again. */
 static int wait_block(struct goblin_writer *writer, struct block *block)
 {
@@ -251,9 +260,10 @@ static int wait_block(struct goblin_writer *writer, struct block *block)
             return n;
         }
         if (n == 1) {
-            ((struct block *)event.tag)->in_flight = false;
+            struct block *done = event.tag;
+            done->in_flight = false;
             if (event.result < 0) {
-                gb_tally_add_shared(&writer->store->tally, GB_COUNT_write_errors, 1);
+                note_failure(writer, done->segment, done->offset, event.result);
                 return event.result;
             }
         }
@@ -277,6 +287,8 @@ static int write_out(struct goblin_writer *writer, struct block *block, uint64_t
     if (rc == 0) {
         rc = ops->queue_submit(writer->queue);
         block->in_flight = true;
+        block->segment = writer->room.segment;
+        block->offset = offset;
     }
     gb_store_count_write(writer->store, len);
     return rc < 0 ? rc : 0;
@@ -293,7 +305,12 @@ static int note_extent(struct goblin_writer *writer)
     };
     gb_extent_encode(&extent, writer->extents + (size_t)writer->extent_count * GB_EXTENT_SIZE);
     writer->extent_count++;
-    atomic_fetch_sub(&writer->store->streaming_bytes, writer->room.len - writer->room_used);
+    uint64_t rest = writer->room.len - writer->room_used;
+    atomic_fetch_sub(&writer->store->streaming_bytes, rest);
+    if (rest < EXTENT_LEAST) {
+        /* Not dead bytes that could be won back: moved, it would have the same room again. */
+        atomic_fetch_sub(&segment->laid_bytes, rest);
+    }
     writer->room.segment = NULL;
     return 0;
 }
@@ -373,6 +390,9 @@ static int close_extent(struct goblin_writer *writer)
     memset(writer->table + at + sums_len, 0, len - at - sums_len);
     int64_t n = ops->file_write(segment->file, writer->table, len, end - odd);
     int rc = n < 0 ? (int)n : 0;
+    if (rc < 0) {
+        note_failure(writer, segment, end - odd, rc);
+    }
     gb_store_count_write(writer->store, len);
     int noted = note_extent(writer);
     return rc < 0 ? rc : noted;
@@ -485,10 +505,11 @@ static int settle_extents(struct goblin_writer *writer)
         rc = gb_extent_decode(&extent, writer->extents + (size_t)i * GB_EXTENT_SIZE);
         GB_ASSERT(rc == 0);
         struct gb_segment *segment = gb_segment_at(&writer->store->segments, extent.place);
-        if (segment != last && sync) {
-            rc = gb_segment_sync(segment);
+        rc = atomic_load(&segment->headless) ? -EIO : 0;
+        if (rc == 0 && segment != last && sync) {
+            rc = gb_segment_sync(&writer->store->segments, segment);
             gb_tally_add_shared(&writer->store->tally, GB_COUNT_device_syncs, 1);
-        } else if (segment != last) {
+        } else if (rc == 0 && segment != last) {
             atomic_store(&segment->stream_dirty, true);
         }
         last = segment;
@@ -624,8 +645,9 @@ int gb_writer_finish_move(struct goblin_writer *writer, const unsigned char **ex
 
 /* ---- large puts ---------------------------------------------------------------------------- */
 
-int gb_put_streamed(struct goblin *store, struct goblin_slice key, struct goblin_slice value,
-                    const struct goblin_put_options *options, uint64_t *version)
+static int put_streamed_once(struct goblin *store, struct goblin_slice key,
+                             struct goblin_slice value, const struct goblin_put_options *options,
+                             uint64_t *version)
 {
     /* A put waits for its turn at the buffers rather than fail. */
     struct buffers buffers;
@@ -644,4 +666,16 @@ int gb_put_streamed(struct goblin *store, struct goblin_slice key, struct goblin
         return rc;
     }
     return goblin_writer_commit(writer, version);
+}
+
+int gb_put_streamed(struct goblin *store, struct goblin_slice key, struct goblin_slice value,
+                    const struct goblin_put_options *options, uint64_t *version)
+{
+    int rc = -EIO;
+    /* The segments that failed are abandoned by then, and after a few their drive is. What became
+     * visible and is only not durable is stored once more, at worst. */
+    for (unsigned tries = 0; rc == -EIO && tries <= GB_DRIVE_FAILURES_MAX; tries++) {
+        rc = put_streamed_once(store, key, value, options, version);
+    }
+    return rc;
 }

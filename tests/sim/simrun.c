@@ -52,7 +52,7 @@ static void listen(void *arg, enum goblin_log_level level, const char *line)
 {
     struct simrun *run = arg;
     simrun_trace(run, "log %d: %s", (int)level, line);
-    if (level != GOBLIN_LOG_INFO && !simrun_dark(run) && !simrun_hurt(run) &&
+    if (level != GOBLIN_LOG_INFO && !simrun_dark(run) && !simrun_hurt(run) && !run->killed &&
         strstr(line, "did not list") == NULL && !simdrives_explain(line)) {
         (void)simrun_fail(run, "the store says: %s", line);
     }
@@ -160,6 +160,7 @@ static void power_up(struct simrun *run)
     run->result->power_cuts += (unsigned)(counts.cuts - run->cuts);
     run->cuts = counts.cuts;
     run->failed = counts.failed;
+    run->killed = false;
 }
 
 static int open_once(struct simrun *run, struct goblin_error *error)
@@ -247,6 +248,7 @@ static enum simcrash end_life(struct simrun *run)
             }
         } else if (roll < 6) {
             simrun_trace(run, "kill");
+            run->killed = true;
             simdisk_crash_process(run->disk);
             crash = SIMCRASH_KILL;
         } else {

@@ -51,6 +51,7 @@ struct simrun {
     struct simdrive drives[SIMRUN_DRIVES_MAX];
     bool opened;        /* the store was, once at least */
     bool losing;        /* a drive has been taken away or come back since the store was last open */
+    bool killed;        /* what is left of the process may complain while it is taken apart */
     bool evicts;        /* objects may have left for lack of room */
     uint64_t reclaimed; /* in this life: segments */
     uint64_t evicted;   /* and objects */
