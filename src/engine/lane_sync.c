@@ -139,9 +139,8 @@ static int written_locked(struct gb_lane *lane, uint64_t serial)
              * safe. */
             return lane->lost_serial != 0 && lane->lost_serial <= until ? -EIO : 0;
         }
-        rc = rc < 0 ? rc : gb_lane_rescue(lane);
-        if (rc < 0) {
-            return rc;
+        if (rc < 0 || gb_lane_rescue(lane) < 0) {
+            return rc < 0 ? rc : -EIO; /* also for want of room: the device has refused it */
         }
     }
     return -EIO;

@@ -672,10 +672,13 @@ int gb_put_streamed(struct goblin *store, struct goblin_slice key, struct goblin
                     const struct goblin_put_options *options, uint64_t *version)
 {
     int rc = -EIO;
-    /* The segments that failed are abandoned by then, and after a few their drive is. What became
-     * visible and is only not durable is stored once more, at worst. */
-    for (unsigned tries = 0; rc == -EIO && tries <= GB_DRIVE_FAILURES_MAX; tries++) {
-        rc = put_streamed_once(store, key, value, options, version);
+    uint64_t now = 0; /* set as soon as conditions have been judged: then it is not tried again */
+    /* The segments that failed are abandoned by then, and after a few their drive is. */
+    for (unsigned tries = 0; rc == -EIO && now == 0 && tries <= GB_DRIVE_FAILURES_MAX; tries++) {
+        rc = put_streamed_once(store, key, value, options, &now);
+    }
+    if (version != NULL) {
+        *version = now;
     }
     return rc;
 }
