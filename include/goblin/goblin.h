@@ -12,13 +12,23 @@
  * - A value is visible at once, to every thread, when the call that stores it returns; how soon
  *   it is safe on disk is its durability.
  *
+ * Admission. A cache may spare its drives: with `admit` a new value is written when it is asked for
+ * after its put, and with a write budget nothing new is written while the budget is spent (it is
+ * refilled all the time and holds ten minutes' worth at the most). Until then a value is in RAM
+ * alone: served like any other, gone after a close or a crash, and the first to leave when RAM is
+ * short. This is for puts of GOBLIN_DURABILITY_NONE up to an eighth of a block of RAM (16 KiB at 8
+ * MiB of memory, 128 KiB at 256 MiB, 1 MiB at most). Larger ones are written, or refused (-EDQUOT)
+ * while the budget is spent: what was there before then stays. A key that is on disk is written
+ * again, but for a spent budget. Durable puts are always written, at the budget's debt.
+ *
  * Defaults of every call below, unless it says otherwise:
  *   Owns:    arguments are borrowed for the call.
  *   Threads: any thread, any number at once. Threads need no registration: readers are protected
  *            by liburcu's urcu-bp flavour, which registers a thread at its first use.
  *   Blocks:  on the device only when buffers are full or the durability asks for it.
  *   Errors:  GOBLIN_EKEY, GOBLIN_EMETA, GOBLIN_ETOOBIG, -EINVAL for arguments; -EIO when every
- *            drive has failed; -ENOSPC in store mode; -EROFS when read-only.
+ *            drive has failed; -ENOSPC in store mode; -EDQUOT when the write budget of a cache
+ *            is spent; -EROFS when read-only.
  *   Units:   bytes; expiry in milliseconds since 1970-01-01 UTC, 0 means never.
  */
 #ifndef GOBLIN_GOBLIN_H
@@ -122,7 +132,8 @@ void goblin_hint(const struct goblin *store, const struct goblin_slice *keys, si
 
 /* ---- the whole store ----------------------------------------------------------------------- */
 
-/* Raises every operation that returned before this call to GOBLIN_DURABILITY_SYNCED. */
+/* Raises every operation that returned before this call to GOBLIN_DURABILITY_SYNCED, but for values
+ * in RAM alone (see Admission). */
 GOBLIN_NODISCARD int goblin_sync(struct goblin *store);
 
 /* Empties the store, durably: everything stored before the call is gone, also after a crash.

@@ -54,6 +54,11 @@ enum goblin_ordered {
     GOBLIN_ORDERED_OFF = 2,    /* never: scans are refused */
 };
 
+enum goblin_admit {
+    GOBLIN_ADMIT_ALL = 0,    /* every value is written to disk */
+    GOBLIN_ADMIT_SECOND = 1, /* a new one only when asked for; until then it is in RAM alone */
+};
+
 enum goblin_log_level { GOBLIN_LOG_ERROR = 0, GOBLIN_LOG_WARN = 1, GOBLIN_LOG_INFO = 2 };
 
 /* Called with one line without newline. Threads: any of the library's or the caller's own; must
@@ -106,6 +111,11 @@ struct goblin_options {
                                           or less in little memory */
     uint32_t flush_ms;                 /* bounded delay of GOBLIN_DURABILITY_NONE; 0: 1000 */
     uint32_t checkpoint_s;             /* seconds between checkpoints; 0: 300; UINT32_MAX: never */
+
+    /* Wear, of a cache only (<goblin/goblin.h>, "Admission"). */
+    enum goblin_admit admit;
+    uint64_t write_budget_day_bytes; /* what may be written to the drives in a day, everything
+                                        included, 1 MiB to 32 TiB; 0: no limit */
 
     enum goblin_io io;
     enum goblin_caching caching;

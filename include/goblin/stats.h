@@ -3,7 +3,8 @@
  * Both come from one list each, so that a program can print them all without knowing them.
  *
  * Every object that was there at open or put since is either there now or counted once by why it
- * left: objects at open + puts = objects + the sum of left_*.
+ * left: objects at open + puts = objects + the sum of left_*, but for left_drive, which counts what
+ * opening did not find.
  */
 #ifndef GOBLIN_STATS_H
 #define GOBLIN_STATS_H
@@ -51,12 +52,18 @@ extern "C" {
     X(left_ram, "objects evicted for lack of RAM")                                                 \
     X(left_bad, "objects dropped because they could not be read")                                  \
     X(left_drive, "objects lost with a drive, as far as the others tell")                          \
+    X(left_admission, "objects dropped from RAM that were never written to disk")                  \
+    X(admission_refused, "values kept in RAM alone")                                               \
+    X(admission_written, "of these written when they were asked for")                              \
+    X(admission_rejected, "values refused because the write budget was spent")                     \
     X(checkpoints, "checkpoints written")
 
 /* X(name, help) */
 #define GOBLIN_GAUGES(X)                                                                           \
     X(objects, "objects in the index, expired ones until they are swept")                          \
     X(ordered_keys, "keys in the ordered set; 0 until it is asked for")                            \
+    X(ram_only_objects, "of these in RAM alone, not on disk")                                      \
+    X(write_budget_left_bytes, "what the write budget has to spend now")                           \
     X(live_bytes, "disk bytes of live records")                                                    \
     X(disk_bytes, "disk bytes the store may use")                                                  \
     X(live_user_bytes, "of these what users gave: keys, metadata and values")                      \

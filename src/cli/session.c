@@ -34,6 +34,17 @@ const struct gb_option gb_session_options[] = {
      .kind = GB_OPTION_FLAG,
      .offset = offsetof(struct gb_session_settings, degraded),
      .help = "in store mode: open without drives that are missing"},
+    {.name = "admit",
+     .kind = GB_OPTION_CHOICE,
+     .offset = offsetof(struct gb_session_settings, admit),
+     .value = "all|second",
+     .help = "what a cache writes: all, or what is asked for again (all)"},
+    {.name = "write-budget",
+     .kind = GB_OPTION_SIZE,
+     .offset = offsetof(struct gb_session_settings, write_budget_day_bytes),
+     .value = "SIZE",
+     .least = GB_MIB,
+     .help = "the most a cache writes to its drives in a day (no limit)"},
     {.name = "log",
      .kind = GB_OPTION_CHOICE,
      .offset = offsetof(struct gb_session_settings, log),
@@ -101,6 +112,8 @@ int gb_session_try_open(struct gb_session *session, const char *name,
     all.memory_bytes = settings->memory_bytes;
     all.io = (enum goblin_io)settings->io;
     all.residency = (enum goblin_residency)settings->residency;
+    all.admit = (enum goblin_admit)settings->admit;
+    all.write_budget_day_bytes = settings->write_budget_day_bytes;
     all.log = show_log;
     all.log_arg = session;
     result = goblin_open(&session->store, &all, error);
@@ -163,6 +176,9 @@ static const char *remedy(int fault)
     case -ENOSPC:
         return "; the store is full, or values being written take half of it: remove objects, or "
                "make a larger one";
+    case -EDQUOT:
+        return "; the write budget of the day is spent for now: try later, or give --write-budget "
+               "more";
     case -ENOMEM:
         return "; give --memory more";
     case GOBLIN_ETOOBIG:

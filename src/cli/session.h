@@ -20,6 +20,8 @@ struct gb_session_settings {
     int io;        /* enum goblin_io */
     int residency; /* enum goblin_residency */
     int log;       /* enum goblin_log_level */
+    int admit;     /* enum goblin_admit */
+    uint64_t write_budget_day_bytes;
 };
 
 extern const struct gb_option gb_session_options[];

@@ -144,6 +144,9 @@ static void write_item(void *arg, struct gb_locked *locked, struct gb_item *item
 {
     (void)locked;
     struct output *output = arg;
+    if (gb_item_ram_only(item)) {
+        return;
+    }
     uint32_t side = gb_item_side_len(item);
     uint32_t list = side > 0 ? side - GB_EXTENTS_HEADER : 0;
     unsigned char *to = room_for(output, GB_ENTRY_MAX + list);

@@ -11,6 +11,7 @@
 
 #define MEMORY_LEAST   (8 * GB_MIB)
 #define SEGMENTS_LEAST 8u
+#define BUDGET_MOST    (UINT64_C(1) << 45)
 
 void gb_error_set(struct goblin_error *error, const char *format, ...)
 {
@@ -88,6 +89,7 @@ static int check_enums(const struct goblin_options *options, struct goblin_error
         {"mode", (unsigned)options->mode, GOBLIN_MODE_STORE},
         {"residency", (unsigned)options->residency, GOBLIN_RESIDENCY_FIXED},
         {"durability", (unsigned)options->durability, GOBLIN_DURABILITY_SYNCED},
+        {"admit", (unsigned)options->admit, GOBLIN_ADMIT_SECOND},
         {"io", (unsigned)options->io, GOBLIN_IO_SYNC},
         {"caching", (unsigned)options->caching, GOBLIN_CACHING_BUFFERED},
         {"ordered", (unsigned)options->ordered, GOBLIN_ORDERED_OFF},
@@ -98,6 +100,19 @@ static int check_enums(const struct goblin_options *options, struct goblin_error
                          enums[i].most);
             return GOBLIN_EOPTION;
         }
+    }
+    return GOBLIN_OK;
+}
+
+/* What must lie safe on disk may not be kept from it. */
+static int check_admission(const struct goblin_options *options, enum goblin_mode mode,
+                           struct goblin_error *error)
+{
+    if (mode == GOBLIN_MODE_STORE &&
+        (options->admit != GOBLIN_ADMIT_ALL || options->write_budget_day_bytes != 0)) {
+        gb_error_set(error, "%s: only for a cache; a store writes all that it takes",
+                     options->admit != GOBLIN_ADMIT_ALL ? "admit" : "write_budget_day_bytes");
+        return GOBLIN_EOPTION;
     }
     return GOBLIN_OK;
 }
@@ -123,6 +138,7 @@ int goblin_options_check(const struct goblin_options *options, struct goblin_err
         {"first_chunk_bytes", options->first_chunk_bytes, GB_UNIT, 4 * GB_MIB, GB_UNIT},
         {"depth", options->depth, 1, 64, 1},
         {"write_block_bytes", options->write_block_bytes, 64 * GB_KIB, 8 * GB_MIB, 0},
+        {"write_budget_day_bytes", options->write_budget_day_bytes, GB_MIB, BUDGET_MOST, 1},
     };
     for (size_t i = 0; i < sizeof(ranges) / sizeof(ranges[0]); i++) {
         int rc = check_range(&ranges[i], error);
@@ -141,7 +157,8 @@ int goblin_options_check(const struct goblin_options *options, struct goblin_err
                      SEGMENTS_LEAST);
         return GOBLIN_EOPTION;
     }
-    return check_enums(options, error);
+    int rc = check_enums(options, error);
+    return rc < 0 ? rc : check_admission(options, options->mode, error);
 }
 
 /* ---- defaults ------------------------------------------------------------------------------ */
@@ -230,6 +247,10 @@ int gb_config_adopt(struct goblin_options *options, const struct gb_identity *id
     }
     if (options->lanes != 0 && options->lanes != identity->lanes) {
         return disagree(error, "lanes", options->lanes, identity->lanes);
+    }
+    int rc = check_admission(options, (enum goblin_mode)identity->mode, error);
+    if (rc < 0) {
+        return rc;
     }
     options->size_bytes = identity->size_bytes;
     options->segment_bytes = identity->segment_bytes;

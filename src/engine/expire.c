@@ -74,7 +74,7 @@ static void forget(struct goblin *store, const unsigned char *key, uint32_t key_
     gb_index_lock(store->index, gb_index_hash(key, key_len), &locked);
     const struct gb_item *item = gb_index_find_locked(&locked, key, key_len);
     if (item != NULL && is_expired(store, item)) {
-        atomic_store_explicit(&store->forgetful, true, memory_order_relaxed);
+        gb_store_forgetful(store, item);
         gb_store_forget_locked(store, &locked, item);
         gb_tally_add_shared(&store->tally, GB_COUNT_left_expired, 1);
     }

@@ -58,11 +58,13 @@ void gb_get_recycle(struct gb_get *get)
         gb_arena_unpin(&reader->store->arena, get->pinned);
         get->pinned = 0;
     }
-    free(get->clone);
     free(get->meta);
-    get->clone = NULL;
     get->meta = NULL;
     get->item = NULL;
+    if (get->holds == 0) {
+        free(get->clone);
+        get->clone = NULL;
+    }
     struct gb_get **at = &reader->active;
     while (*at != NULL && *at != get) {
         at = &(*at)->next;
@@ -280,16 +282,18 @@ bool gb_get_advance(struct gb_get *get)
 
 static int clone_item(struct gb_get *get, const struct gb_item *item)
 {
-    size_t len = sizeof(*item) + gb_item_key_len(item) + gb_item_side_len(item);
+    /* What is in RAM alone can be read from nowhere else. */
+    uint32_t resident = gb_item_ram_only(item) ? gb_item_resident(item) : 0;
+    size_t len = sizeof(*item) + gb_item_key_len(item) + gb_item_side_len(item) + resident;
     get->clone = malloc(len);
     if (get->clone == NULL) {
         return -ENOMEM;
     }
     get->clone->size_key = item->size_key;
-    gb_item_set_resident(get->clone, 0);
+    gb_item_set_resident(get->clone, resident);
     memcpy(get->clone->key, item->key, len - sizeof(*item));
     get->item = get->clone;
-    get->resident = 0;
+    get->resident = resident;
     return 0;
 }
 
@@ -321,7 +325,7 @@ static int take_item(struct gb_get *get, const struct gb_item *item,
         get->pinned = place;
     } else {
         rc = clone_item(get, item);
-        whole = false;
+        whole = gb_item_ram_only(item);
     }
     get->key = (struct goblin_slice){get->item->key, gb_item_key_len(item)};
     if (rc == 0 && !whole && (request->flags & GOBLIN_GET_RESIDENT) == 0) {
@@ -360,6 +364,9 @@ static int look_up(struct gb_get *get, const struct goblin_request *request, uin
         if ((request->flags & GOBLIN_GET_QUIET) == 0) {
             uint32_t epoch = atomic_load_explicit(&store->residency.epoch, memory_order_relaxed);
             get->accesses = gb_heat_touch((struct gb_item *)(uintptr_t)item, epoch);
+            if (gb_item_ram_only(item)) {
+                gb_admission_ask(store, (struct gb_item *)(uintptr_t)item);
+            }
         }
         rc = take_item(get, item, request);
         break;
@@ -381,6 +388,9 @@ static bool answer_head(struct gb_get *get)
     const unsigned char *bytes = gb_item_bytes(get->item);
     struct goblin_chunk chunk = {.resident = true,
                                  .hold = gb_hold_token(GB_HOLD_BLOCK, get->pinned)};
+    if (get->pinned == 0) {
+        chunk.hold = gb_hold_token(GB_HOLD_SMALL, get->number); /* the bytes are a copy */
+    }
     uint64_t have = get->resident;
     if (get->want_meta && have < get->meta_len) {
         memcpy(get->meta, bytes, have);

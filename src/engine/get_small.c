@@ -29,6 +29,9 @@ static inline void touch(const struct goblin_reader *reader, struct gb_item *ite
 {
     uint32_t epoch = atomic_load_explicit(&reader->store->residency.epoch, memory_order_relaxed);
     (void)gb_heat_touch_sparing(item, epoch, 4, reader->ticks % 4 == 0);
+    if (gb_item_ram_only(item)) {
+        gb_admission_ask(reader->store, item);
+    }
 }
 
 static inline void count(struct goblin_reader *reader, uint64_t bytes)

@@ -129,7 +129,7 @@ static void dump_item(void *arg, struct gb_locked *locked, struct gb_item *item)
     uint32_t resident = gb_item_resident(item);
     uint32_t epoch = atomic_load_explicit(&dump->store->residency.epoch, memory_order_relaxed);
     uint8_t heat = atomic_load_explicit(&item->heat, memory_order_relaxed);
-    if (dump->fault < 0 || resident == 0 ||
+    if (dump->fault < 0 || resident == 0 || gb_item_ram_only(item) ||
         (gb_heat_count(heat, epoch) >= HOT_COUNT) != dump->hot) {
         return;
     }

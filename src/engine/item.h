@@ -10,8 +10,9 @@
  * bytes contiguous, so that a hit on a small object costs two cache misses (bucket, item).
  *
  * `place`, `sequence` and `expiry_meta` change only under the bucket lock of the key and are read
- * without it, so they are atomics (relaxed: the bucket's version orders them). `heat` is a lossy
- * counter that anyone bumps. All else is written before publication and never after.
+ * without it, so they are atomics (relaxed: the bucket's version orders them); but a get turns
+ * GB_PLACE_RAM into GB_PLACE_ASKED without a lock. `heat` is a lossy counter that anyone bumps. All
+ * else is written before publication and never after.
  */
 #ifndef GB_ENGINE_ITEM_H
 #define GB_ENGINE_ITEM_H
@@ -24,7 +25,7 @@
 #include "engine/format.h"
 
 struct gb_item {
-    _Atomic uint64_t place;       /* gb_place of the payload on disk; 0: none (empty payload) */
+    _Atomic uint64_t place;       /* gb_place of the payload on disk, or one of GB_PLACE_* */
     _Atomic uint64_t sequence;    /* of the record that recovery would take */
     uint64_t version;             /* what users see */
     uint64_t size_key;            /* payload bytes: 44 bits; key length - 1: 12; form: 8 */
@@ -38,6 +39,10 @@ struct gb_item {
 };
 
 _Static_assert(sizeof(struct gb_item) == 48, "an item header is 48 bytes");
+
+/* Of an object in RAM alone (engine/admission.h); no payload lies that near a segment's start. */
+#define GB_PLACE_RAM   UINT64_C(0)
+#define GB_PLACE_ASKED UINT64_C(1) /* and a get has found it: it is to be written */
 
 #define GB_SIZE_BITS    44
 #define GB_SIZE_MASK    ((UINT64_C(1) << GB_SIZE_BITS) - 1)
@@ -62,6 +67,11 @@ static inline uint32_t gb_item_key_len(const struct gb_item *item)
 static inline enum gb_form gb_item_form(const struct gb_item *item)
 {
     return (enum gb_form)(item->size_key >> 56);
+}
+
+static inline bool gb_item_ram_only(const struct gb_item *item)
+{
+    return atomic_load_explicit(&item->place, memory_order_relaxed) <= GB_PLACE_ASKED;
 }
 
 static inline uint64_t gb_item_pack_size(uint64_t size, uint32_t key_len, enum gb_form form)

@@ -98,6 +98,7 @@ static void keep_disk(struct goblin *store)
         /* the next one */
     }
     make_room(store);
+    gb_admission_round(store);
 }
 
 void gb_keeper_round(struct goblin *store)

@@ -2,9 +2,9 @@
  * The background threads of a store. The keeper flushes write blocks that have waited long enough,
  * writes footers and keeps blocks of RAM free ahead of need; nothing it does takes long, because
  * what `flush_ms` promises rests on it. The cleaner makes segment files, deletes what has expired,
- * empties segments and writes checkpoints. The warmer brings heads back after open and ends. A
- * store without them, as the simulation has it, makes its rounds by gb_keeper_round or when it runs
- * out of segments.
+ * empties segments, writes what admission kept in RAM and was asked for, and writes checkpoints.
+ * The warmer brings heads back after open and ends. A store without them, as the simulation has it,
+ * makes its rounds by gb_keeper_round or when it runs out of segments.
  */
 #ifndef GB_ENGINE_KEEPER_H
 #define GB_ENGINE_KEEPER_H

@@ -193,6 +193,7 @@ int gb_lane_submit(struct gb_lane *lane, struct gb_write_block *block)
     }
     gb_tally_add(&lane->tally, GB_COUNT_device_writes, 1);
     gb_tally_add(&lane->tally, GB_COUNT_device_write_bytes, len);
+    gb_admission_charge(&lane->store->admission, len);
     return rc < 0 ? rc : 0;
 }
 

@@ -102,6 +102,7 @@ static void destroy(struct goblin *store)
     gb_arena_fini(&store->arena);
     gb_pool_fini(store);
     gb_residency_fini(&store->residency);
+    gb_admission_fini(store);
     (void)pthread_mutex_destroy(&store->readers_lock);
     (void)pthread_mutex_destroy(&store->keeper_lock);
     (void)pthread_mutex_destroy(&store->checkpoint_lock);
@@ -125,8 +126,8 @@ static int copy_settings(struct goblin *store, const struct goblin_options *opti
     return 0;
 }
 
-/* What finding and entering the drives cost them. */
-static void count_identities(struct goblin *store)
+/* What finding and entering the drives cost them, and what lies there besides segments. */
+static void count_opening(struct goblin *store)
 {
     for (unsigned i = 0; i < store->drive_count; i++) {
         const struct gb_drive *drive = &store->drives[i];
@@ -134,6 +135,9 @@ static void count_identities(struct goblin *store)
         for (uint64_t k = 0; k < drive->writes; k++) {
             gb_store_count_write(store, GB_BLOCK);
         }
+    }
+    if (store->heads_dir != NULL) {
+        gb_heads_measure(store);
     }
 }
 
@@ -231,6 +235,9 @@ static int build(struct goblin *store, const struct goblin_options *options,
         rc = build_lanes(store, error);
     }
     if (rc == 0) {
+        rc = gb_admission_init(store);
+    }
+    if (rc == 0) {
         store->epoch = gb_drives_epoch(store->drives, store->drive_count);
         rc = gb_recover(store, error);
     }
@@ -238,10 +245,7 @@ static int build(struct goblin *store, const struct goblin_options *options,
         rc = begin_epoch(store, error);
         leap(store);
     }
-    count_identities(store);
-    if (rc == 0 && store->heads_dir != NULL) {
-        gb_heads_measure(store);
-    }
+    count_opening(store);
     return rc;
 }
 
@@ -309,6 +313,7 @@ int goblin_close(struct goblin *store)
     GB_ASSERT(store->readers == NULL);
     int rc = 0;
     if (!store->options.read_only) {
+        gb_admission_round(store);
         for (unsigned i = 0; i < store->lane_count; i++) {
             int rolled = gb_lane_roll(&store->lanes[i]);
             int settled = gb_lane_settle(&store->lanes[i], true);

@@ -50,15 +50,10 @@ int gb_check_put(const struct goblin *store, struct goblin_slice key, uint64_t v
     return gb_check_key(key);
 }
 
-static enum goblin_durability resolve(const struct goblin *store, enum goblin_durability durability)
-{
-    return durability == GOBLIN_DURABILITY_DEFAULT ? store->options.durability : durability;
-}
-
 int gb_make_durable(struct goblin *store, struct gb_lane *lane, uint64_t serial,
                     enum goblin_durability durability)
 {
-    switch (resolve(store, durability)) {
+    switch (gb_put_durability(store, durability)) {
     case GOBLIN_DURABILITY_SYNCED:
         return gb_lane_synced(lane, serial);
     case GOBLIN_DURABILITY_WRITTEN:
@@ -172,7 +167,11 @@ static int swing(struct goblin *store, struct gb_publication *publication, struc
             heat = atomic_load_explicit(&old->heat, memory_order_relaxed);
             append->record.expires_ms = expires;
         }
-        uint64_t place = gb_place(publication->lane->segment->slot, append->layout.payload_offset);
+        uint64_t place = publication->ram_only ? GB_PLACE_RAM
+                                               : gb_place(publication->lane->segment->slot,
+                                                          append->layout.payload_offset);
+        publication->buries = (old != NULL && !gb_item_ram_only(old)) ||
+                              atomic_load_explicit(&store->forgetful, memory_order_relaxed);
         atomic_init(&item->place, place);
         atomic_init(&item->sequence, *sequence);
         item->version = append->record.version;
@@ -198,7 +197,12 @@ static int swing(struct goblin *store, struct gb_publication *publication, struc
 int gb_publish(struct goblin *store, struct gb_publication *publication)
 {
     struct gb_lane *lane = publication->lane;
-    int rc = gb_lane_begin(lane, &publication->append);
+    struct gb_append tombstone = {
+        .record = {.type = GB_RECORD_DELETE, .key_len = publication->append.record.key_len},
+        .key = publication->append.key,
+    };
+    struct gb_append *append = publication->ram_only ? &tombstone : &publication->append;
+    int rc = gb_lane_begin(lane, append);
     if (rc < 0) {
         return rc;
     }
@@ -209,17 +213,22 @@ int gb_publish(struct goblin *store, struct gb_publication *publication)
         item = lay_item(store, publication, &footprint);
     }
     if (item == NULL) {
-        gb_lane_cancel(lane, &publication->append);
+        gb_lane_cancel(lane, append);
         return -ENOMEM;
     }
     uint64_t sequence = 0;
     int answer = swing(store, publication, item, &sequence);
     if (answer != GOBLIN_OK) {
         gb_cursor_unlay(&lane->cursor, footprint);
-        gb_lane_cancel(lane, &publication->append);
+        gb_lane_cancel(lane, append);
         return answer;
     }
-    publication->serial = gb_lane_commit(lane, &publication->append, sequence);
+    if (publication->ram_only && !publication->buries) {
+        gb_lane_cancel(lane, append);
+        publication->serial = lane->next_serial - 1;
+        return GOBLIN_OK;
+    }
+    publication->serial = gb_lane_commit(lane, append, sequence);
     return GOBLIN_OK;
 }
 
@@ -264,7 +273,7 @@ int goblin_put(struct goblin *store, struct goblin_slice key, struct goblin_slic
     struct gb_lane *lane = publication.lane;
     gb_throttle_wait(store, size);
     gb_lane_lock(lane);
-    int answer = gb_publish(store, &publication);
+    int answer = gb_admission_publish(store, &publication);
     gb_tally_add(&lane->tally, answer == GOBLIN_OK ? GB_COUNT_puts : GB_COUNT_puts_refused,
                  answer >= 0);
     gb_tally_add(&lane->tally, GB_COUNT_put_bytes, answer == GOBLIN_OK ? size : 0);
@@ -313,7 +322,9 @@ static int amend_locked(struct goblin *store, struct gb_locked *locked, struct g
     if (!expired && answer != GOBLIN_OK) {
         return answer;
     }
-    *sequence = gb_store_next_sequence(store);
+    /* Of an object in RAM alone the log knows nothing. */
+    bool ram_only = gb_item_ram_only(item);
+    *sequence = ram_only ? 0 : gb_store_next_sequence(store);
     if (expired) {
         gb_tally_add_shared(&store->tally, GB_COUNT_left_expired, 1);
     }
@@ -365,7 +376,7 @@ static int amend(struct goblin *store, struct goblin_slice key, struct gb_append
     }
     gb_lane_unlock(lane);
     if (answer == GOBLIN_OK && !erase &&
-        resolve(store, options->durability) == GOBLIN_DURABILITY_SYNCED) {
+        gb_put_durability(store, options->durability) == GOBLIN_DURABILITY_SYNCED) {
         /* The object is what is to be safe, and it may have been streamed in without a sync. */
         rc = gb_segments_sync_streams(&store->segments);
     }
@@ -398,6 +409,14 @@ int goblin_touch(struct goblin *store, struct goblin_slice key, int64_t expires_
     int rc = gb_check_put(store, key, 0, &options);
     if (rc < 0) {
         return rc;
+    }
+    if (store->admission.ram_max != 0 &&
+        gb_put_durability(store, durability) > GOBLIN_DURABILITY_NONE) {
+        /* What is to be safe must be on disk. */
+        rc = gb_admission_write(store, key);
+        if (rc < 0) {
+            return rc;
+        }
     }
     struct gb_append append = {.record = {.type = GB_RECORD_META, .expires_ms = expires_ms}};
     return amend(store, key, &append, &options);

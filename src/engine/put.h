@@ -20,6 +20,8 @@ struct gb_publication {
     size_t resident_len[2];
     uint32_t resident_want; /* at least this many, besides what residency gives */
     uint64_t relocates; /* publish only if the key still has this sequence; 0: not a relocation */
+    bool ram_only;      /* in RAM alone, without a record (see admission.h); all is at hand */
+    bool buries;        /* between: the log must be told that what it has of the key is gone */
     uint64_t version;   /* out: of the object now */
     uint64_t serial;    /* out: to wait for */
 };
@@ -31,6 +33,12 @@ int gb_publish(struct goblin *store, struct gb_publication *publication);
 /* goblin_put for a value too large for one record: through a writer. Options are checked. */
 int gb_put_streamed(struct goblin *store, struct goblin_slice key, struct goblin_slice value,
                     const struct goblin_put_options *options, uint64_t *version);
+
+static inline enum goblin_durability gb_put_durability(const struct goblin *store,
+                                                       enum goblin_durability durability)
+{
+    return durability == GOBLIN_DURABILITY_DEFAULT ? store->options.durability : durability;
+}
 
 /* Waits as `durability` asks (DEFAULT: the store's). */
 int gb_make_durable(struct goblin *store, struct gb_lane *lane, uint64_t serial,

@@ -84,9 +84,7 @@ static bool drop(struct reclaim *reclaim, struct goblin_slice key, enum gb_count
     struct gb_locked locked;
     gb_index_lock(store->index, gb_index_hash(key.data, key.len), &locked);
     const struct gb_item *item = gb_index_find_locked(&locked, key.data, key.len);
-    bool here = item != NULL &&
-                (gb_place_slot(atomic_load_explicit(&item->place, memory_order_relaxed)) == slot ||
-                 (gb_item_form(item) == GB_FORM_EXTENTS && gb_relocate_touches(item, slot)));
+    bool here = item != NULL && gb_relocate_is_in(item, slot);
     if (here) {
         gb_store_forget_locked(store, &locked, item);
         count_left(store, reason);
@@ -220,9 +218,7 @@ static void gather(void *arg, struct gb_locked *locked, struct gb_item *item)
     struct strays *strays = arg;
     uint32_t slot = strays->reclaim->victim.segment->slot;
     uint32_t key_len = gb_item_key_len(item);
-    bool here = gb_place_slot(atomic_load_explicit(&item->place, memory_order_relaxed)) == slot ||
-                (gb_item_form(item) == GB_FORM_EXTENTS && gb_relocate_touches(item, slot));
-    if (here && strays->len + sizeof(key_len) + key_len <= STRAY_BYTES) {
+    if (gb_relocate_is_in(item, slot) && strays->len + sizeof(key_len) + key_len <= STRAY_BYTES) {
         memcpy(strays->bytes + strays->len, &key_len, sizeof(key_len));
         memcpy(strays->bytes + strays->len + sizeof(key_len), item->key, key_len);
         strays->len += sizeof(key_len) + key_len;

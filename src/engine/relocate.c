@@ -56,6 +56,13 @@ struct source {
     uint32_t extent_count;
 };
 
+bool gb_relocate_is_in(const struct gb_item *item, uint32_t slot)
+{
+    uint64_t place = atomic_load_explicit(&item->place, memory_order_relaxed);
+    return (!gb_item_ram_only(item) && gb_place_slot(place) == slot) ||
+           (gb_item_form(item) == GB_FORM_EXTENTS && gb_relocate_touches(item, slot));
+}
+
 bool gb_relocate_touches(const struct gb_item *item, uint32_t slot)
 {
     const unsigned char *side = item->key + gb_item_key_len(item);
@@ -107,8 +114,7 @@ static int find(struct gb_mover *mover, struct goblin_slice key, struct source *
     if (item != NULL) {
         source->place = atomic_load_explicit(&item->place, memory_order_relaxed);
         source->form = gb_item_form(item);
-        rc = gb_place_slot(source->place) == mover->segment->slot ||
-             (source->form == GB_FORM_EXTENTS && gb_relocate_touches(item, mover->segment->slot));
+        rc = gb_relocate_is_in(item, mover->segment->slot);
     }
     if (rc == 1) {
         source->sequence = atomic_load_explicit(&item->sequence, memory_order_relaxed);
@@ -363,8 +369,8 @@ int gb_relocate_object(struct gb_mover *mover, struct goblin_slice key)
  * needed no longer. */
 static bool amend(struct gb_record *record, const struct gb_item *item)
 {
-    if (item == NULL) {
-        /* Deleted, or expired by an expiry that must not be forgotten. */
+    if (item == NULL || gb_item_ram_only(item)) {
+        /* Deleted, or expired by an expiry that must not be forgotten, or only RAM has a newer. */
         *record = (struct gb_record){
             .type = GB_RECORD_DELETE, .key_len = record->key_len, .version = record->version};
         return true;

@@ -31,6 +31,8 @@ int gb_relocate_object(struct gb_mover *mover, struct goblin_slice key);
  * something older. */
 int gb_relocate_amendment(struct gb_mover *mover, const struct gb_entry *entry);
 
+/* Whether the object has something in the slot. */
+bool gb_relocate_is_in(const struct gb_item *item, uint32_t slot);
 /* Whether an object in extents has one in the slot. */
 bool gb_relocate_touches(const struct gb_item *item, uint32_t slot);
 

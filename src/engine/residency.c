@@ -168,7 +168,8 @@ static uint64_t lay_copy(struct goblin *store, const struct gb_item *item, uint3
     uint32_t fixed = (uint32_t)sizeof(*item) + gb_item_key_len(item) + gb_item_side_len(item);
     uint32_t bytes = (uint32_t)gb_align_up(fixed + *resident, 8);
     uint32_t room = gb_cursor_room(&store->arena, cursor);
-    if (!gb_cursor_fits(&store->arena, cursor, bytes) && hot && room > fixed + *resident / 2) {
+    if (!gb_cursor_fits(&store->arena, cursor, bytes) && hot && room > fixed + *resident / 2 &&
+        !gb_item_ram_only(item)) {
         /* The rest of the block takes a good part of it. */
         *resident = (uint32_t)gb_align_down(room - fixed, GB_BLOCK);
         bytes = (uint32_t)gb_align_up(fixed + *resident, 8);
@@ -206,9 +207,15 @@ static uint32_t settle_item(struct goblin *store, struct gb_locked *locked, stru
     int64_t expires = gb_expiry_of(atomic_load_explicit(&item->expiry_meta, memory_order_relaxed));
     bool cache = store->options.mode == GOBLIN_MODE_CACHE;
     if (cache && gb_store_expired(store, expires)) {
+        gb_store_forgetful(store, item);
         gb_store_forget_locked(store, locked, item);
-        atomic_store_explicit(&store->forgetful, true, memory_order_relaxed);
         gb_tally_add_shared(&store->tally, GB_COUNT_left_expired, 1);
+        return 0;
+    }
+    bool cut = keep < gb_item_size(item) || residency->evicting;
+    if (gb_item_ram_only(item) && cut) {
+        gb_store_forget_locked(store, locked, item);
+        gb_tally_add_shared(&store->tally, GB_COUNT_left_admission, 1);
         return 0;
     }
     if (cache && residency->evicting && gb_item_resident(item) == 0) {

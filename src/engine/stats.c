@@ -96,6 +96,8 @@ void goblin_stats(struct goblin *store, struct goblin_stats *stats)
     struct gb_arena *arena = &store->arena;
     stats->objects = gb_index_count(store->index);
     stats->ordered_keys = gb_ordered_count(&store->ordered);
+    stats->ram_only_objects = atomic_load(&store->admission.objects);
+    stats->write_budget_left_bytes = gb_admission_left(&store->admission);
     stats->memory_budget_bytes = store->budget.total;
     stats->memory_arena_bytes = (uint64_t)atomic_load(&arena->used) * arena->block_bytes;
     stats->memory_index_bytes = gb_index_bytes(store->index);

@@ -118,6 +118,10 @@ static uint64_t user_bytes(const struct gb_item *item)
 
 void gb_store_disk_born(struct goblin *store, const struct gb_item *item)
 {
+    if (gb_item_ram_only(item)) {
+        atomic_fetch_add_explicit(&store->admission.objects, 1, memory_order_relaxed);
+        return;
+    }
     for_each_span(store, item, gb_segments_born);
     atomic_fetch_add_explicit(&store->segments.live_user_bytes, user_bytes(item),
                               memory_order_relaxed);
@@ -125,6 +129,10 @@ void gb_store_disk_born(struct goblin *store, const struct gb_item *item)
 
 void gb_store_disk_died(struct goblin *store, const struct gb_item *item)
 {
+    if (gb_item_ram_only(item)) {
+        atomic_fetch_sub_explicit(&store->admission.objects, 1, memory_order_relaxed);
+        return;
+    }
     for_each_span(store, item, gb_segments_died);
     atomic_fetch_sub_explicit(&store->segments.live_user_bytes, user_bytes(item),
                               memory_order_relaxed);
@@ -133,6 +141,11 @@ void gb_store_disk_died(struct goblin *store, const struct gb_item *item)
 void gb_store_disk_replaced(struct goblin *store, const struct gb_item *old,
                             const struct gb_item *item)
 {
+    if (gb_item_ram_only(item) || gb_item_ram_only(old)) {
+        gb_store_disk_born(store, item);
+        gb_store_disk_died(store, old);
+        return;
+    }
     for_each_span(store, item, gb_segments_born);
     for_each_span(store, old, gb_segments_died);
     uint64_t more = user_bytes(item) - user_bytes(old); /* or fewer: it wraps */

@@ -6,6 +6,7 @@
  *   residency -> bucket -> arena           moving items in RAM
  *   lane -> building -> bucket, residency  the ordered set of keys: while it is built or given up
  *   bucket -> ordered                      a leaf: one key of it, or a batch copied out
+ *   bucket -> admission                    a leaf: noting keys that were asked for
  *   keeper                                 a leaf: waking the background thread
  *   readers                                a leaf: the list of readers
  * No lock is held while a callback of the embedder runs.
@@ -21,6 +22,7 @@
 #include <goblin/goblin.h>
 #include <goblin/stats.h>
 
+#include "engine/admission.h"
 #include "engine/arena.h"
 #include "engine/counters.h"
 #include "engine/index.h"
@@ -69,6 +71,7 @@ struct goblin {
     struct gb_ordered ordered;
     struct gb_segments segments;
     struct gb_residency residency;
+    struct gb_admission admission;
     struct gb_lane lanes[GB_LANES_MAX];
     unsigned lane_count;
 
@@ -131,6 +134,7 @@ static inline void gb_store_count_write(struct goblin *store, uint64_t bytes)
 {
     gb_tally_add_shared(&store->tally, GB_COUNT_device_writes, 1);
     gb_tally_add_shared(&store->tally, GB_COUNT_device_write_bytes, bytes);
+    gb_admission_charge(&store->admission, bytes);
 }
 
 static inline void gb_store_count_read(struct goblin *store, uint64_t bytes)
@@ -189,7 +193,15 @@ void gb_store_poke(struct goblin *store);
 void gb_store_forget_locked(struct goblin *store, struct gb_locked *locked,
                             const struct gb_item *item);
 
-/* Live accounts on disk of an object's record and extents. */
+/* The item is about to be forgotten without a record that says so: the log may still hold it. */
+static inline void gb_store_forgetful(struct goblin *store, const struct gb_item *item)
+{
+    if (!gb_item_ram_only(item)) {
+        atomic_store_explicit(&store->forgetful, true, memory_order_relaxed);
+    }
+}
+
+/* Live accounts on disk of an object's record and extents; or that it is in RAM alone. */
 void gb_store_disk_born(struct goblin *store, const struct gb_item *item);
 void gb_store_disk_died(struct goblin *store, const struct gb_item *item);
 /* Both at once, without touching what an overwrite leaves as it was. */

@@ -193,7 +193,9 @@ static int grow_extents(struct goblin_writer *writer)
 static int open_extent(struct goblin_writer *writer)
 {
     struct goblin *store = writer->store;
-    int rc = grow_extents(writer);
+    bool first = writer->queue == NULL && !writer->moves;
+    int rc = first ? gb_admission_allow(store, writer->options.durability) : 0;
+    rc = rc == 0 ? grow_extents(writer) : rc;
     if (rc == 0 && writer->queue == NULL) {
         rc = store->io->ops->queue_create(store->io, 2, &writer->queue);
     }
@@ -486,18 +488,12 @@ static void let_go(struct goblin_writer *writer)
     gb_store_poke(store); /* footers may have waited for this */
 }
 
-static enum goblin_durability durability_of(const struct goblin_writer *writer)
-{
-    return writer->options.durability == GOBLIN_DURABILITY_DEFAULT
-               ? writer->store->options.durability
-               : writer->options.durability;
-}
-
 /* The extents' bytes have come to the device: they are synced, or noted for whoever syncs next.
  * What was noted while the last of them were in flight may have been synced without them. */
 static int settle_extents(struct goblin_writer *writer)
 {
-    bool sync = durability_of(writer) == GOBLIN_DURABILITY_SYNCED;
+    bool sync =
+        gb_put_durability(writer->store, writer->options.durability) == GOBLIN_DURABILITY_SYNCED;
     struct gb_segment *last = NULL;
     int rc = 0;
     for (uint32_t i = 0; rc == 0 && i < writer->extent_count; i++) {
@@ -557,11 +553,12 @@ static int publish(struct goblin_writer *writer, bool extents, uint64_t *version
         .options = &writer->options,
         .form = extents ? GB_FORM_EXTENTS : GB_FORM_DIRECT,
         .object_size = writer->taken,
-        .resident_parts = {writer->head},
-        .resident_len = {writer->head_len},
+        .resident_parts = {extents ? writer->head : inline_data},
+        .resident_len = {extents ? writer->head_len : writer->taken},
     };
     gb_lane_lock(lane);
-    int answer = gb_publish(store, &publication);
+    int answer =
+        extents ? gb_publish(store, &publication) : gb_admission_publish(store, &publication);
     gb_tally_add(&lane->tally, answer == GOBLIN_OK ? GB_COUNT_puts : GB_COUNT_puts_refused,
                  answer >= 0);
     gb_tally_add(&lane->tally, GB_COUNT_put_bytes, answer == GOBLIN_OK ? writer->taken : 0);

@@ -57,6 +57,8 @@ expect 2 'put: too few operands; usage: goblin put DIR KEY FILE|-' goblin put st
 expect 2 'get: too many operands' goblin get store key more
 expect 2 '--memory 1M: at least 8M' goblin get store key --memory 1M
 expect 2 '--io fast: give one of auto|uring|sync' goblin get store key --io fast
+expect 2 '--admit never: give one of all|second' goblin get store key --admit never
+expect 2 '--write-budget 10K: at least 1M' goblin get store key --write-budget 10K
 expect 2 "'store,': a directory's name is empty" goblin get store, key
 expect 0 '' goblin help
 expect 0 '' goblin help put
@@ -340,7 +342,7 @@ expect 1 'no such object' goblin get damaged victim
 expect 0 '' goblin get damaged good
 same out mine/file
 
-# ---- a full store, several drives, clear ---------------------------------------------------------
+# ---- a full store --------------------------------------------------------------------------------
 expect 0 '' goblin init full --size 32M --segment 1M --mode store --memory 16M
 make_file tenth 3000000
 said=no
@@ -353,6 +355,19 @@ done
 [ $said = yes ] || fail "a full store said '$(cat err)'"
 expect 0 '' goblin get full 1
 same out tenth
+expect 2 'only for a cache' goblin put full 1 tenth --admit second
+
+# ---- a thrifty cache: ten minutes of its budget are gone with the first value --------------------
+expect 0 '' goblin init thrifty --size 64M
+make_file large 4000000
+mkdir many
+for i in $(seq 12); do ln large "many/$i"; done
+expect 3 'the write budget of the day is spent' goblin load thrifty many --write-budget 64M
+expect 0 '' goblin load thrifty many
+expect 0 '' goblin put thrifty small "$GOBLIN_SOURCE/README.md" --admit second
+expect 1 'no such object' goblin get thrifty small
+
+# ---- several drives, clear -----------------------------------------------------------------------
 mkdir d1 d2
 expect 0 '' goblin init d1,d2 --size 128M
 expect 0 '' goblin put d1,d2 file value

@@ -12,172 +12,90 @@
 #include "base/rng.h"
 #include "engine/heads.h"
 #include "engine/keeper.h"
-#include "engine/store.h"
-#include "lib/fixture.h"
-#include "lib/pattern.h"
-#include "sim/simdisk.h"
-#include "sim/simshell.h"
+#include "lib/simstore.h"
 
 /* ---- to the byte --------------------------------------------------------------------------- */
 
-struct world {
-    struct gb_io *disk;
-    const char *dirs[2];
-    struct goblin_options options;
-    struct goblin *store;
-    struct goblin_reader *reader;
-    struct simdisk_counts before; /* the store's life */
-    uint64_t key_bytes;           /* of what was put in it */
-    uint64_t value_bytes;
-};
-
-static void world_open(struct world *world)
-{
-    struct goblin_error error = {""};
-    simdisk_counts(world->disk, &world->before);
-    int rc = gb_store_open(&world->store, &world->options, simshell_create(world->disk), &error);
-    if (rc != GOBLIN_OK) {
-        fail_msg("%s", error.text);
-    }
-    assert_int_equal(goblin_reader_create(&world->reader, world->store, NULL), GOBLIN_OK);
-    world->key_bytes = 0;
-    world->value_bytes = 0;
-}
-
-static int world_setup(void **state)
-{
-    struct world *world = calloc(1, sizeof(*world));
-    world->disk = simdisk_create(1);
-    world->dirs[0] = "/one";
-    world->dirs[1] = "/two";
-    world->options = (struct goblin_options){
-        .dirs = world->dirs,
-        .dir_count = 2,
-        .create = true,
-        .size_bytes = 24 * GB_MIB,
-        .segment_bytes = GB_MIB,
-        .lanes = 2,
-        .memory_bytes = 16 * GB_MIB,
-        .heads_dir = "/one",
-        .write_block_bytes = 64 * GB_KIB,
-        .checkpoint_s = UINT32_MAX,
-    };
-    world_open(world);
-    *state = world;
-    return 0;
-}
-
-static void world_leave(struct world *world)
-{
-    goblin_reader_destroy(world->reader);
-    world->reader = NULL;
-}
-
-static int world_teardown(void **state)
-{
-    struct world *world = *state;
-    world_leave(world);
-    int rc = goblin_close(world->store);
-    world->disk->ops->destroy(world->disk);
-    free(world);
-    return rc == GOBLIN_OK ? 0 : -1;
-}
-
-static void world_put(struct world *world, uint64_t number, size_t size)
-{
-    static unsigned char value[GB_MIB];
-    struct gb_key key;
-    struct goblin_slice name = gb_key_at(&key, number);
-    const struct goblin_put_options options = {.meta = {"metadata", number % 9}};
-    gb_pattern_fill(value, size, number, 0);
-    assert_int_equal(
-        goblin_put(world->store, name, (struct goblin_slice){value, size}, &options, NULL),
-        GOBLIN_OK);
-    world->key_bytes += name.len;
-    world->value_bytes += size + options.meta.len;
-}
-
 /* Sizes that are packed, aligned and streamed, more of them than the disk holds. */
-static void world_work(struct world *world, uint64_t from, uint64_t to)
+static void sim_work(struct gb_simstore *sim, uint64_t from, uint64_t to)
 {
     struct goblin_buffer loaded = {0};
     for (uint64_t number = from; number < to; number++) {
         static const size_t sizes[] = {100, 3000, 20000, 50000, 300000};
-        world_put(world, number, sizes[gb_rng_mix(number) % 5]);
+        gb_simstore_put(sim, number, sizes[gb_rng_mix(number) % 5]);
         struct gb_key key;
-        int rc = goblin_load(world->reader, gb_key_at(&key, gb_rng_mix(number) % (number + 1)),
+        int rc = goblin_load(sim->reader, gb_key_at(&key, gb_rng_mix(number) % (number + 1)),
                              &loaded, NULL, NULL);
         assert_true(rc == GOBLIN_OK || rc == GOBLIN_MISS);
-        gb_keeper_round(world->store);
+        gb_keeper_round(sim->store);
     }
     goblin_buffer_free(&loaded);
 }
 
-static void world_expect_exact(struct world *world)
+static void sim_expect_exact(struct gb_simstore *sim)
 {
     struct goblin_stats stats;
     struct simdisk_counts now;
-    assert_int_equal(goblin_sync(world->store), GOBLIN_OK);
-    goblin_stats(world->store, &stats);
-    simdisk_counts(world->disk, &now);
-    assert_int_equal(stats.device_write_bytes, now.written_bytes - world->before.written_bytes);
+    assert_int_equal(goblin_sync(sim->store), GOBLIN_OK);
+    goblin_stats(sim->store, &stats);
+    simdisk_counts(sim->disk, &now);
+    assert_int_equal(stats.device_write_bytes, now.written_bytes - sim->before.written_bytes);
     assert_int_equal(stats.device_writes,
-                     now.operations[SIMDISK_WRITE] - world->before.operations[SIMDISK_WRITE]);
-    assert_int_equal(stats.device_read_bytes, now.read_bytes - world->before.read_bytes);
-    assert_int_equal(stats.put_bytes, world->value_bytes);
-    assert_int_equal(stats.put_key_bytes, world->key_bytes);
-    uint64_t user = world->value_bytes + world->key_bytes;
-    uint64_t written = now.written_bytes - world->before.written_bytes;
+                     now.operations[SIMDISK_WRITE] - sim->before.operations[SIMDISK_WRITE]);
+    assert_int_equal(stats.device_read_bytes, now.read_bytes - sim->before.read_bytes);
+    assert_int_equal(stats.put_bytes, sim->value_bytes);
+    assert_int_equal(stats.put_key_bytes, sim->key_bytes);
+    uint64_t user = sim->value_bytes + sim->key_bytes;
+    uint64_t written = now.written_bytes - sim->before.written_bytes;
     assert_int_equal(stats.write_amplification_permille,
                      user == 0 ? 0 : (2000 * written + user) / (2 * user));
 }
 
 static void device_bytes__are_those_the_disk_has_counted(void **state)
 {
-    struct world *world = *state;
-    world_work(world, 0, 600);
-    world_expect_exact(world);
+    struct gb_simstore *sim = *state;
+    sim->options.heads_dir = "/one";
+    gb_simstore_open(sim);
+    sim_work(sim, 0, 600);
+    sim_expect_exact(sim);
     struct goblin_stats stats;
-    goblin_stats(world->store, &stats);
+    goblin_stats(sim->store, &stats);
     assert_true(stats.segments_reclaimed > 20);
     assert_true(stats.reinserted_bytes > 0);
-    assert_int_equal(goblin_checkpoint(world->store), GOBLIN_OK);
-    world_expect_exact(world);
-    assert_int_equal(gb_heads_write(world->store, 1), 0);
-    world_expect_exact(world);
+    assert_int_equal(goblin_checkpoint(sim->store), GOBLIN_OK);
+    sim_expect_exact(sim);
+    assert_int_equal(gb_heads_write(sim->store, 1), 0);
+    sim_expect_exact(sim);
 }
 
 static void device_bytes__count_what_opening_costs(void **state)
 {
-    struct world *world = *state;
-    world_work(world, 0, 200);
+    struct gb_simstore *sim = *state;
+    sim->options.heads_dir = "/one";
+    gb_simstore_open(sim);
+    sim_work(sim, 0, 200);
     /* Through a clean checkpoint and heads. */
-    world_leave(world);
-    assert_int_equal(goblin_close(world->store), GOBLIN_OK);
-    world_open(world);
-    world_expect_exact(world);
-    assert_int_equal(gb_heads_load(world->store, world->store->heads_salt), -ENODATA);
-    world_expect_exact(world);
+    gb_simstore_close(sim);
+    gb_simstore_open(sim);
+    sim_expect_exact(sim);
+    assert_int_equal(gb_heads_load(sim->store, sim->store->heads_salt), -ENODATA);
+    sim_expect_exact(sim);
     /* Through the log, footers and not. */
-    world_work(world, 200, 300);
-    world_leave(world);
-    gb_store_abandon(world->store);
-    simdisk_crash_process(world->disk);
-    simdisk_restart(world->disk);
-    world_open(world);
-    world_expect_exact(world);
+    sim_work(sim, 200, 300);
+    gb_simstore_crash(sim);
+    sim_expect_exact(sim);
 }
 
 /* What /dir holds in segments that have a header, and in all files. */
-static void world_space(struct world *world, uint64_t *used, uint64_t *files)
+static void sim_space(struct gb_simstore *sim, uint64_t *used, uint64_t *files)
 {
-    const struct gb_io_ops *ops = world->disk->ops;
+    const struct gb_io_ops *ops = sim->disk->ops;
     *used = *files = 0;
     for (unsigned slot = 0; slot < 24; slot++) {
         char path[64];
-        (void)snprintf(path, sizeof(path), "%s/%08u.seg", world->dirs[slot / 12], slot);
+        (void)snprintf(path, sizeof(path), "%s/%08u.seg", sim->dirs[slot / 12], slot);
         struct gb_file *file;
-        if (ops->file_open(world->disk, path, GB_OPEN_READ_ONLY, &file) != 0) {
+        if (ops->file_open(sim->disk, path, GB_OPEN_READ_ONLY, &file) != 0) {
             continue;
         }
         char magic[8];
@@ -191,7 +109,7 @@ static void world_space(struct world *world, uint64_t *used, uint64_t *files)
     for (unsigned i = 0; i < 5; i++) {
         struct gb_file *file;
         uint64_t bytes = 0;
-        if (ops->file_open(world->disk, others[i], GB_OPEN_READ_ONLY, &file) == 0) {
+        if (ops->file_open(sim->disk, others[i], GB_OPEN_READ_ONLY, &file) == 0) {
             assert_int_equal(ops->file_size(file, &bytes), 0);
             ops->file_close(file);
         }
@@ -214,30 +132,30 @@ static int count_object(void *arg, struct goblin_slice key, const struct goblin_
 
 static void space__is_what_lies_on_the_disk(void **state)
 {
-    struct world *world = *state;
-    world_work(world, 0, 100);
-    world_leave(world);
-    assert_int_equal(goblin_close(world->store), GOBLIN_OK);
-    world_open(world);
+    struct gb_simstore *sim = *state;
+    sim->options.heads_dir = "/one";
+    gb_simstore_open(sim);
+    sim_work(sim, 0, 100);
+    gb_simstore_close(sim);
+    gb_simstore_open(sim);
     for (unsigned round = 0; round < 2; round++) {
         if (round == 1) {
-            world_work(world, 100, 500);
-            assert_int_equal(goblin_checkpoint(world->store), GOBLIN_OK);
+            sim_work(sim, 100, 500);
+            assert_int_equal(goblin_checkpoint(sim->store), GOBLIN_OK);
         }
         /* Segments just opened have their header in a write block. */
-        for (unsigned i = 0; i < world->store->lane_count; i++) {
-            assert_true(gb_lane_roll(&world->store->lanes[i]) >= 0);
-            assert_true(gb_lane_settle(&world->store->lanes[i], true) >= 0);
+        for (unsigned i = 0; i < sim->store->lane_count; i++) {
+            assert_true(gb_lane_roll(&sim->store->lanes[i]) >= 0);
+            assert_true(gb_lane_settle(&sim->store->lanes[i], true) >= 0);
         }
         struct goblin_stats stats;
-        struct census census = {.store = world->store};
+        struct census census = {.store = sim->store};
         uint64_t cursor = 0;
         uint64_t used = 0;
         uint64_t files = 0;
-        goblin_stats(world->store, &stats);
-        world_space(world, &used, &files);
-        assert_int_equal(goblin_iterate(world->store, &cursor, 0, count_object, &census),
-                         GOBLIN_OK);
+        goblin_stats(sim->store, &stats);
+        sim_space(sim, &used, &files);
+        assert_int_equal(goblin_iterate(sim->store, &cursor, 0, count_object, &census), GOBLIN_OK);
         assert_int_equal(stats.disk_used_bytes, used);
         assert_int_equal(stats.live_user_bytes, census.user_bytes);
         assert_int_equal(stats.space_amplification_permille,
@@ -322,12 +240,9 @@ static void amplification__agrees_with_kernel_and_file_system(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(device_bytes__are_those_the_disk_has_counted, world_setup,
-                                        world_teardown),
-        cmocka_unit_test_setup_teardown(device_bytes__count_what_opening_costs, world_setup,
-                                        world_teardown),
-        cmocka_unit_test_setup_teardown(space__is_what_lies_on_the_disk, world_setup,
-                                        world_teardown),
+        GB_ON_A_SIMULATED_DISK(device_bytes__are_those_the_disk_has_counted),
+        GB_ON_A_SIMULATED_DISK(device_bytes__count_what_opening_costs),
+        GB_ON_A_SIMULATED_DISK(space__is_what_lies_on_the_disk),
         GB_ON_BOTH_PATHS(amplification__agrees_with_kernel_and_file_system),
     };
     return gb_fixture_run("amplification", tests);

@@ -27,6 +27,8 @@ static void run_seeds(uint64_t first, uint64_t count, struct simrun_result *sum)
         sum->clean_closes += result.clean_closes;
         sum->crashes += result.crashes;
         sum->reclaimed += result.reclaimed;
+        sum->kept_in_ram += result.kept_in_ram;
+        sum->written_later += result.written_later;
     }
 }
 
@@ -39,6 +41,8 @@ static void store__keeps_its_promises_through_fixed_crashes(void **state)
     assert_true(sum.clean_closes > 0);
     assert_true(sum.crashes > sum.clean_closes);
     assert_true(sum.reclaimed > 0);
+    assert_true(sum.kept_in_ram > 0);
+    assert_true(sum.written_later > 0);
 }
 
 static void store__keeps_its_promises_through_fresh_crashes(void **state)

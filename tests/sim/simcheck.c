@@ -205,9 +205,11 @@ bool simcheck_counters(struct simrun *run)
 {
     struct goblin_stats stats;
     goblin_stats(run->store, &stats);
-    run->evicts |= stats.left_disk > 0 || stats.left_ram > 0;
+    run->evicts |= stats.left_disk > 0 || stats.left_ram > 0 || stats.admission_refused > 0;
     run->reclaimed = stats.segments_reclaimed;
-    run->evicted = stats.left_disk + stats.left_ram;
+    run->evicted = stats.left_disk + stats.left_ram + stats.left_admission;
+    run->kept_in_ram = stats.admission_refused;
+    run->written_later = stats.admission_written;
     if (simrun_dark(run) || simrun_hurt(run)) {
         return true;
     }

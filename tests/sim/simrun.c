@@ -121,6 +121,12 @@ static void draw_world(struct simrun *run)
         .clock = tell_time,
         .clock_arg = run,
     };
+    if (options->mode == GOBLIN_MODE_CACHE && simrun_chance(run, 50)) {
+        options->admit = simrun_chance(run, 70) ? GOBLIN_ADMIT_SECOND : GOBLIN_ADMIT_ALL;
+        /* Of a day's budget some hundred KiB are there at first, and a few come with the steps. */
+        options->write_budget_day_bytes =
+            simrun_chance(run, 50) ? (64 + simrun_below(run, 1024)) * GB_MIB : 0;
+    }
     run->now_ms = INT64_C(1700000000000);
     run->fails = simrun_chance(run, 20);
     run->key_count = 3 + (unsigned)simrun_below(run, SIMRUN_KEYS_MAX - 3);
@@ -128,9 +134,10 @@ static void draw_world(struct simrun *run)
     simdisk_set_allocate(run->disk, simrun_chance(run, 80));
     simrun_trace(run,
                  "%u drives, %llu segments, %u lanes, mode %d, residency %d, durability %d, "
-                 "%u keys",
+                 "admit %d, budget %llu, %u keys",
                  drives, (unsigned long long)(options->size_bytes / GB_MIB), options->lanes,
                  (int)options->mode, (int)options->residency, (int)options->durability,
+                 (int)options->admit, (unsigned long long)options->write_budget_day_bytes,
                  run->key_count);
 }
 
@@ -146,8 +153,12 @@ static void take_apart(struct simrun *run)
     }
     run->result->reclaimed += run->reclaimed;
     run->result->evicted += run->evicted;
+    run->result->kept_in_ram += run->kept_in_ram;
+    run->result->written_later += run->written_later;
     run->reclaimed = 0;
     run->evicted = 0;
+    run->kept_in_ram = 0;
+    run->written_later = 0;
     run->store = NULL;
 }
 

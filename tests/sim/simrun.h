@@ -17,9 +17,11 @@ struct simrun_result {
     unsigned crashes;
     unsigned power_cuts;
     unsigned clean_closes;
-    uint64_t reclaimed; /* segments */
-    uint64_t evicted;   /* objects */
-    uint64_t refused;   /* operations, for lack of room */
+    uint64_t reclaimed;   /* segments */
+    uint64_t evicted;     /* objects */
+    uint64_t kept_in_ram; /* values, by admission */
+    uint64_t written_later;
+    uint64_t refused; /* operations, for lack of room */
 };
 
 /* Returns whether all promises were kept. `trace`: prints every step. */

@@ -55,6 +55,8 @@ struct simrun {
     bool evicts;        /* objects may have left for lack of room */
     uint64_t reclaimed; /* in this life: segments */
     uint64_t evicted;   /* and objects */
+    uint64_t kept_in_ram;
+    uint64_t written_later;
 
     struct goblin *store;
     struct goblin_reader *reader;

@@ -68,10 +68,11 @@ static struct simstate draw_state(struct simrun *run)
 
 /* ---- judging answers ----------------------------------------------------------------------- */
 
-/* Faults that a store which is full, or poor, may give; the operation then did nothing. */
+/* Faults that a store which is full, poor or thrifty may give; the operation then did nothing. */
 static bool may_refuse(struct simrun *run, int rc)
 {
-    bool refused = rc == -ENOSPC || rc == -ENOMEM;
+    bool refused = rc == -ENOSPC || rc == -ENOMEM ||
+                   (rc == -EDQUOT && run->options.write_budget_day_bytes != 0);
     run->result->refused += refused;
     return refused;
 }
