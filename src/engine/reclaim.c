@@ -7,6 +7,7 @@
 #include "engine/reclaim.h"
 
 #include <errno.h>
+#include <stdalign.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -286,15 +287,10 @@ static int secure(const struct reclaim *reclaim)
  * what it guards against is gone. */
 static int wipe(struct goblin *store, const struct gb_segment *segment)
 {
-    void *block = NULL;
-    if (posix_memalign(&block, GB_BLOCK, GB_BLOCK) != 0) {
-        return -ENOMEM;
-    }
-    memset(block, 0, GB_BLOCK);
+    static const alignas(GB_BLOCK) unsigned char zeros[GB_BLOCK];
     const struct gb_io_ops *ops = store->io->ops;
-    int64_t n = ops->file_write(segment->file, block, GB_BLOCK, 0);
+    int64_t n = ops->file_write(segment->file, zeros, GB_BLOCK, 0);
     int rc = n < 0 ? (int)n : ops->file_sync(segment->file);
-    free(block);
     gb_store_count_write(store, GB_BLOCK);
     return rc < 0 ? rc : 0;
 }
@@ -323,6 +319,8 @@ uint32_t gb_reclaim_drained(struct goblin *store)
         }
         int rc = wipe(store, segment);
         if (rc < 0) {
+            /* The next opening finds in it what has left since. */
+            atomic_store_explicit(&store->forgetful, true, memory_order_relaxed);
             gb_segments_strand(segments, segment);
             gb_store_log(store, GOBLIN_LOG_ERROR, "segment %u could not be freed (%s): it is lost",
                          segment->slot, goblin_strerror(rc));
