@@ -11,6 +11,11 @@ static void use_two_drives(struct gb_world *world)
     world->fixture->options.dir_count = 2;
 }
 
+static void use_order(struct gb_world *world)
+{
+    world->fixture->options.ordered = GOBLIN_ORDERED_ALWAYS;
+}
+
 static void use_buffered(struct gb_world *world)
 {
     world->fixture->options.caching = GOBLIN_CACHING_BUFFERED;
@@ -91,6 +96,7 @@ int main(void)
         {"open of two drives", use_two_drives, start_closed, open_store, opens},
         {"open without direct I/O", use_buffered, start_closed, open_store, opens},
         {"open without a checkpoint", NULL, start_without_checkpoint, open_store, opens},
+        {"open that puts keys in order", use_order, start_closed, open_store, opens},
         {"open after a kill", NULL, start_killed, open_store, opens | GB_LOOP_REAL},
         {"open of two drives after a kill", use_two_drives, start_killed, open_store, opens},
         {"open for reading only", NULL, start_killed, open_read_only, opens},

@@ -1,6 +1,8 @@
 /* Fault loops over the calls that read. */
 #include <errno.h>
 
+#include <goblin/scan.h>
+
 #include "lib/faultloop.h"
 #include "lib/pattern.h"
 
@@ -210,6 +212,24 @@ static int iterate(struct gb_world *world)
     return rc;
 }
 
+/* The first scan of a store puts its keys in order. */
+static int scan(struct gb_world *world)
+{
+    struct tour tour = {0};
+    int rc = goblin_scan(world->fixture->store, NULL, visit, &tour);
+    if (rc < 0) {
+        tour.visits = 0;
+        assert_int_equal(goblin_scan(world->fixture->store, NULL, visit, &tour), GOBLIN_OK);
+    }
+    assert_int_equal(tour.visits, 9);
+    return rc;
+}
+
+static void scan_before(struct gb_world *world)
+{
+    assert_int_equal(scan(world), GOBLIN_OK);
+}
+
 int main(void)
 {
     const struct gb_loop loops[] = {
@@ -228,6 +248,8 @@ int main(void)
         {"stat", NULL, NULL, stat_object, 0},
         {"stats", NULL, NULL, read_stats, 0},
         {"iterate", NULL, start_cold, iterate, 0},
+        {"scan, the first", NULL, start_cold, scan, 0},
+        {"scan, another one", NULL, scan_before, scan, 0},
     };
     return gb_loops_run("fault loops, reading", loops, sizeof(loops) / sizeof(loops[0]));
 }
