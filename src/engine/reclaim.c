@@ -18,16 +18,20 @@
 #include "engine/relocate.h"
 #include "engine/throttle.h"
 
+#define BUSY_NS        INT64_C(1000000)
+#define REST_SHARE     3 /* of the time it worked, when all but one of the segments are free */
+#define REST_MAX_NS    INT64_C(20000000)
 #define REINSERT_SHARE 4u /* eviction copies at most 1/4 of a segment forward */
 
 struct reclaim {
     struct goblin *store;
     struct gb_victim victim;
     struct gb_mover mover;
-    uint64_t budget;   /* bytes that eviction may still copy forward */
-    uint64_t position; /* of the last record met */
-    uint64_t counted;  /* moved bytes that are off the writers' credit */
-    bool unsure;       /* something could not be moved on: the segment must not be wiped */
+    uint64_t budget;    /* bytes that eviction may still copy forward */
+    uint64_t position;  /* of the last record met */
+    uint64_t counted;   /* moved bytes that are off the writers' credit */
+    int64_t resumed_ns; /* when the cleaner last rested */
+    bool unsure;        /* something could not be moved on: the segment must not be wiped */
 };
 
 /* ---- one object ---------------------------------------------------------------------------- */
@@ -174,10 +178,31 @@ static void earn(struct reclaim *reclaim, uint64_t position)
     reclaim->counted += moved;
 }
 
+/* Rests as long as there is time: the more segments are free, the longer, so that what has to be
+ * moved is spread out instead of coming in bursts that readers feel. */
+static void pace(struct reclaim *reclaim)
+{
+    struct goblin *store = reclaim->store;
+    int64_t busy_ns = gb_lane_now_ns() - reclaim->resumed_ns;
+    if (busy_ns < BUSY_NS || !store->cleaner.running || atomic_load(&store->keeper_stop)) {
+        return;
+    }
+    int64_t reserve = gb_lane_reserve_segments(store, GB_CLAIM_PLAIN);
+    int64_t target = gb_reclaim_target(store);
+    int64_t spare = (int64_t)gb_segments_free_count(&store->segments) - reserve;
+    int64_t rest_ns = spare > 0 ? REST_SHARE * busy_ns * spare / (target - reserve) : 0;
+    if (rest_ns > 0) {
+        const struct timespec pause = {.tv_nsec = rest_ns < REST_MAX_NS ? rest_ns : REST_MAX_NS};
+        (void)nanosleep(&pause, NULL);
+    }
+    reclaim->resumed_ns = gb_lane_now_ns();
+}
+
 static int take_entry(void *arg, const struct gb_entry *entry)
 {
     struct reclaim *reclaim = arg;
     earn(reclaim, entry->place);
+    pace(reclaim);
     int rc = 0;
     switch (entry->record.type) {
     case GB_RECORD_DELETE:
@@ -366,6 +391,7 @@ static int reclaim_victim(struct goblin *store, const struct gb_victim *victim)
         .store = store,
         .victim = *victim,
         .budget = store->segments.segment_bytes / REINSERT_SHARE,
+        .resumed_ns = gb_lane_now_ns(),
     };
     int rc = gb_mover_init(&reclaim.mover, store, victim->segment);
     if (rc == 0) {

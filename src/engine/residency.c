@@ -296,6 +296,16 @@ enum gb_step gb_residency_step(struct goblin *store, double threshold, bool mand
 
 /* ---- making room --------------------------------------------------------------------------- */
 
+/* Headers and keys alone take more than half of what the arena may have. */
+static bool is_crowded(struct goblin *store)
+{
+    uint64_t live = 0;
+    uint64_t resident = 0;
+    gb_arena_count(&store->arena, &live, &resident);
+    uint64_t capacity = (uint64_t)atomic_load(&store->arena.allowed) * store->arena.block_bytes;
+    return live > resident && live - resident > capacity / 2;
+}
+
 /* After a block walked for new objects: too little freed raises the threshold. */
 static void adjust_threshold(struct goblin *store)
 {
@@ -307,12 +317,16 @@ static void adjust_threshold(struct goblin *store)
     } else if (kept < 0.5 && residency->threshold > THRESHOLD_MIN) {
         residency->threshold *= 0.8;
     }
-    bool evict = kept > 0.75 && residency->threshold >= THRESHOLD_MAX;
+    /* Some blocks hold nothing but headers; that is no want of memory while others hold more. */
+    bool evict = kept > 0.75 && residency->threshold >= THRESHOLD_MAX && is_crowded(store);
     if (evict && !residency->evicting) {
-        gb_store_log(store, GOBLIN_LOG_WARN,
-                     "memory of %llu bytes is too small for the keys of this store: objects leave; "
-                     "raise it or store fewer objects",
-                     (unsigned long long)store->budget.total);
+        gb_store_log(
+            store, GOBLIN_LOG_WARN,
+            "memory of %llu bytes is too small for the keys of this store: %s; raise it or "
+            "store fewer objects",
+            (unsigned long long)store->budget.total,
+            store->options.mode == GOBLIN_MODE_CACHE ? "objects leave"
+                                                     : "soon it can take no more");
     }
     residency->evicting = evict;
 }

@@ -95,8 +95,8 @@ struct gb_segments {
     pthread_mutex_t strays_lock;  /* a leaf: over the drives' identities while the store is open */
     uint32_t free_count;
     uint32_t draining_count;
-    _Atomic uint32_t failing_count; /* segments that have failed since open */
-    unsigned next_drive;            /* where the search for a free slot begins */
+    _Atomic uint32_t failing_count;   /* segments that have failed since open */
+    unsigned next_drive;              /* where the search for a free slot begins */
     _Atomic uint64_t live_user_bytes; /* keys, metadata and values of what lives */
 };
 
