@@ -88,43 +88,50 @@ static int split_dirs(struct gb_session *session, struct goblin_error *error)
     return GOBLIN_OK;
 }
 
-static void forget_dirs(struct gb_session *session)
+void gb_session_forget(struct gb_session *session)
 {
     free(session->dirs_text);
     session->dirs_text = NULL;
     session->dir_count = 0;
 }
 
+int gb_session_prepare(struct gb_session *session, const char *name,
+                       const struct gb_session_settings *settings, struct goblin_options *options,
+                       struct goblin_error *error)
+{
+    *session = (struct gb_session){.name = name, .log = (enum goblin_log_level)settings->log};
+    int result = split_dirs(session, error);
+    if (result != GOBLIN_OK) {
+        gb_session_forget(session);
+        return result;
+    }
+    options->dirs = session->dirs;
+    options->dir_count = session->dir_count;
+    options->heads_dir = settings->heads_dir;
+    options->degraded = settings->degraded;
+    options->memory_bytes = settings->memory_bytes;
+    options->io = (enum goblin_io)settings->io;
+    options->residency = (enum goblin_residency)settings->residency;
+    options->admit = (enum goblin_admit)settings->admit;
+    options->write_budget_day_bytes = settings->write_budget_day_bytes;
+    options->log = show_log;
+    options->log_arg = session;
+    return GOBLIN_OK;
+}
+
 int gb_session_try_open(struct gb_session *session, const char *name,
                         const struct gb_session_settings *settings,
                         const struct goblin_options *options, struct goblin_error *error)
 {
-    *session = (struct gb_session){.name = name, .log = (enum goblin_log_level)settings->log};
     struct goblin_options all = *options;
-    int result = split_dirs(session, error);
-    if (result != GOBLIN_OK) {
-        goto fail;
+    int result = gb_session_prepare(session, name, settings, &all, error);
+    if (result == GOBLIN_OK) {
+        result = goblin_open(&session->store, &all, error);
     }
-    all.dirs = session->dirs;
-    all.dir_count = session->dir_count;
-    all.heads_dir = settings->heads_dir;
-    all.degraded = settings->degraded;
-    all.memory_bytes = settings->memory_bytes;
-    all.io = (enum goblin_io)settings->io;
-    all.residency = (enum goblin_residency)settings->residency;
-    all.admit = (enum goblin_admit)settings->admit;
-    all.write_budget_day_bytes = settings->write_budget_day_bytes;
-    all.log = show_log;
-    all.log_arg = session;
-    result = goblin_open(&session->store, &all, error);
     if (result != GOBLIN_OK) {
         session->store = NULL;
-        goto fail;
+        gb_session_forget(session);
     }
-    return GOBLIN_OK;
-
-fail:
-    forget_dirs(session);
     return result;
 }
 
@@ -166,7 +173,7 @@ enum gb_exit gb_session_close(struct gb_session *session, enum gb_exit code)
     if (result < 0) {
         code = gb_session_say(session, "close", NULL, result);
     }
-    forget_dirs(session);
+    gb_session_forget(session);
     return code;
 }
 

@@ -48,6 +48,13 @@ int gb_session_try_open(struct gb_session *session, const char *name,
                         const struct gb_session_settings *settings,
                         const struct goblin_options *options, struct goblin_error *error);
 
+/* Fills in what is not the verb's own, for a call that opens the store by itself; opens nothing.
+ * What `options` points to lives until gb_session_forget. */
+int gb_session_prepare(struct gb_session *session, const char *name,
+                       const struct gb_session_settings *settings, struct goblin_options *options,
+                       struct goblin_error *error);
+void gb_session_forget(struct gb_session *session);
+
 /* Says what gb_session_try_open could not do. */
 enum gb_exit gb_session_say_open(int fault, const struct goblin_error *error);
 

@@ -510,6 +510,15 @@ static int examine(struct input *input, const struct gb_drive *drive, uint64_t l
     return rc;
 }
 
+int gb_checkpoint_verify(struct goblin *store, const struct gb_drive *drive, uint64_t *offset)
+{
+    struct input input = {.store = store};
+    int rc = examine(&input, drive, 0);
+    *offset = input.offset;
+    free(input.body);
+    return rc;
+}
+
 /* The drive with the newest checkpoint that verifies as a whole; NULL: none. *rc is what was wrong
  * with another one, or -ENOENT. */
 static const struct gb_drive *find_newest(struct input *input, int *rc)

@@ -30,6 +30,10 @@ int gb_checkpoint_write(struct goblin *store, enum gb_checkpoint_kind kind);
  * was written after it. 0: loaded; GOBLIN_ECORRUPT, -ENOENT: there is none that counts. */
 int gb_checkpoint_load(struct goblin *store, bool *covered, bool *exact);
 
+/* Reads a drive's checkpoint. 0: it is whole; -ENOENT: there is none; else what is wrong, and
+ * *offset says where. */
+int gb_checkpoint_verify(struct goblin *store, const struct gb_drive *drive, uint64_t *offset);
+
 /* ---- absent.c ------------------------------------------------------------------------------ */
 
 /* An object, or a part of it, lay in this slot and is not found: counts it if that is because of a
