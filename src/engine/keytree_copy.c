@@ -120,6 +120,7 @@ void gb_keytree_forward(const struct gb_keytree *tree, struct goblin_slice from,
     }
     most = (uint32_t)gb_min(most, GB_KEYBATCH_KEYS);
     struct gb_keypath path;
+    from.data = from.len > 0 ? from.data : "";
     struct gb_keynode *leaf = gb_keytree_descend(tree, from, &path);
     struct gb_keyrun run = gb_keytree_run(leaf);
     uint32_t begin = 0;

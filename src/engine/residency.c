@@ -423,7 +423,7 @@ bool gb_residency_renew(struct goblin *store, struct gb_cursor *cursor)
     uint32_t stuck = 0;
     /* What the index and the ordered set have grown by since the last block is the arena's loss; a
      * keeper that gets no processor time must not make that an overrun. */
-    gb_store_rebudget(store);
+    gb_store_tighten(store);
     for (unsigned attempt = 0; attempt < 64; attempt++) {
         if (gb_cursor_renew(&store->arena, cursor, 0)) {
             if (gb_arena_available(&store->arena) < atomic_load(&residency->ahead)) {

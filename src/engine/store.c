@@ -59,7 +59,8 @@ void gb_store_poke(struct goblin *store)
     (void)pthread_mutex_unlock(&store->keeper_lock);
 }
 
-void gb_store_rebudget(struct goblin *store)
+/* Blocks that the arena may have, as the accounts stand. */
+static uint32_t arena_share(const struct goblin *store)
 {
     const struct gb_budget *budget = &store->budget;
     uint64_t spent = atomic_load(&budget->promised) + atomic_load(&budget->write) +
@@ -70,8 +71,21 @@ void gb_store_rebudget(struct goblin *store)
     blocks -= gb_min(blocks, GB_RESIDENCY_HAND);
     /* Below this nothing can move; gb_store_open refuses budgets that start here. */
     blocks = gb_max(blocks, 8);
-    atomic_store(&store->arena.allowed,
-                 (uint32_t)gb_min(blocks, store->arena.block_count - GB_RESIDENCY_SPARE));
+    return (uint32_t)gb_min(blocks, store->arena.block_count - GB_RESIDENCY_SPARE);
+}
+
+void gb_store_rebudget(struct goblin *store)
+{
+    atomic_store(&store->arena.allowed, arena_share(store));
+}
+
+void gb_store_tighten(struct goblin *store)
+{
+    uint32_t share = arena_share(store);
+    uint32_t allowed = atomic_load(&store->arena.allowed);
+    while (share < allowed &&
+           !atomic_compare_exchange_weak(&store->arena.allowed, &allowed, share)) {
+    }
 }
 
 bool gb_store_take_memory(struct goblin *store, _Atomic uint64_t *account, uint64_t bytes,

@@ -172,6 +172,9 @@ void gb_store_abandon(struct goblin *store);
 
 /* The arena gets what the rest of the budget leaves. */
 void gb_store_rebudget(struct goblin *store);
+/* The same, but never more than it has: what a thread finds that is overtaken while it counts gives
+ * nothing away that others have just been promised. */
+void gb_store_tighten(struct goblin *store);
 
 /* Takes `bytes` for one of the budget's accounts, at the arena's cost; false if the account would
  * pass `most`. Given back by subtracting and gb_store_rebudget. May wait for a grace period. */

@@ -118,8 +118,9 @@ struct peak {
 static void watch(struct gb_fixture *fixture, struct peak *peak)
 {
     struct goblin_stats stats = gb_fixture_stats(fixture);
-    uint64_t sum = stats.memory_arena_bytes + stats.memory_index_bytes + stats.memory_write_bytes +
-                   stats.memory_read_bytes + stats.memory_other_bytes;
+    uint64_t sum = stats.memory_arena_bytes + stats.memory_index_bytes +
+                   stats.memory_ordered_bytes + stats.memory_write_bytes + stats.memory_read_bytes +
+                   stats.memory_other_bytes;
     peak->adds_up = peak->adds_up && sum == stats.memory_used_bytes;
     peak->used_bytes = gb_max(peak->used_bytes, stats.memory_used_bytes);
     peak->rss_bytes = gb_max(peak->rss_bytes, resident_bytes());
@@ -220,6 +221,14 @@ static void memory__holds_with_fixed_heads(void **state)
     check_budget(fixture, 32 * GB_MIB, 4000, 60000, 6000);
 }
 
+static void memory__holds_with_keys_in_order(void **state)
+{
+    struct gb_fixture *fixture = *state;
+    fixture->options.ordered = GOBLIN_ORDERED_ALWAYS;
+    check_budget(fixture, 24 * GB_MIB, 100000, 1000, 80000);
+    assert_true(gb_fixture_stats(fixture).ordered_keys > 0);
+}
+
 /* A cache whose keys alone are too many for its memory lets objects go; it never fails. */
 static void memory__lets_objects_go_where_keys_fill_it(void **state)
 {
@@ -261,6 +270,7 @@ int main(void)
         GB_ON_BOTH_PATHS(memory__holds_with_large_objects),
         GB_ON_BOTH_PATHS(memory__holds_where_it_is_least),
         GB_ON_BOTH_PATHS(memory__holds_with_fixed_heads),
+        GB_ON_BOTH_PATHS(memory__holds_with_keys_in_order),
         GB_ON_BOTH_PATHS(memory__lets_objects_go_where_keys_fill_it),
         GB_ON_BOTH_PATHS(open__refuses_memory_that_cannot_work),
     };

@@ -99,8 +99,9 @@ static bool in_range(const struct member *member, const struct goblin_range *ran
     if (range->to.len > 0 && compare(key, len, range->to.data, range->to.len) >= 0) {
         return false;
     }
-    if (range->prefix.len > len || memcmp(key, range->prefix.data, range->prefix.len) != 0) {
-        return range->prefix.len == 0;
+    if (range->prefix.len > len ||
+        (range->prefix.len > 0 && memcmp(key, range->prefix.data, range->prefix.len) != 0)) {
+        return false;
     }
     int order = range->after.len > 0 ? compare(key, len, range->after.data, range->after.len) : 0;
     return range->after.len == 0 || (range->reverse ? order < 0 : order > 0);
