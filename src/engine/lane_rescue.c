@@ -101,7 +101,7 @@ static bool restate(struct gb_lane *lane, struct gb_append *append, struct gb_it
         record->sequence = gb_store_next_sequence(store);
         return true;
     }
-    if (record->type == GB_RECORD_DELETE && item == NULL) {
+    if (record->type == GB_RECORD_DELETE && (item == NULL || gb_item_ram_only(item))) {
         record->sequence = gb_store_next_sequence(store);
         return true;
     }
@@ -250,9 +250,10 @@ static int salvage_record(struct gb_lane *lane, struct gb_tape *tape, struct sal
 }
 
 /* The segment's header again: streams may have gone into it that nothing else would name. */
-static void save_header(struct gb_rescue *rescue)
+static void save_header(const struct gb_lane *lane, struct gb_rescue *rescue)
 {
     const struct gb_io_ops *ops = rescue->segment->file->io->ops;
+    gb_store_count_write(lane->store, GB_BLOCK);
     if (ops->file_write(rescue->segment->file, rescue->data, GB_BLOCK, 0) < 0) {
         atomic_store(&rescue->segment->headless, true);
         rescue->lost = true;
@@ -274,7 +275,7 @@ static int salvage_block(struct gb_lane *lane, struct gb_rescue *rescue)
     int rc =
         salvage != NULL ? gb_tape_open(&tape, &lane->store->segments, rescue->segment) : -ENOMEM;
     if (rc == 0 && rescue->offset == 0) {
-        save_header(rescue);
+        save_header(lane, rescue);
     }
     if (rc == 0) {
         uint64_t end = 0;

@@ -397,6 +397,24 @@ static void budget__spent_lets_nothing_old_come_back(void **state)
     }
 }
 
+static void budget__spent_lets_nothing_old_come_back_past_a_failed_write(void **state)
+{
+    struct gb_simstore *sim = *state;
+    sim->options.write_budget_day_bytes = BUDGET;
+    sim->options.lanes = 1;
+    gb_simstore_open(sim);
+    gb_simstore_put(sim, 9, SMALL);
+    (void)spend(sim);
+    gb_simstore_put(sim, 9, SMALL);
+    assert_int_equal(gb_simstore_stats(sim).ram_only_objects, 1);
+    simdisk_fail_nth(sim->disk, SIMDISK_WRITE, 1);
+    flush(sim);
+    assert_int_equal(gb_simstore_stats(sim).write_errors, 1);
+    assert_int_equal(goblin_sync(sim->store), GOBLIN_OK);
+    gb_simstore_crash(sim);
+    assert_false(gb_simstore_has(sim, 9));
+}
+
 static void budget__does_not_follow_a_clock_that_leaps(void **state)
 {
     struct gb_simstore *sim = *state;
@@ -524,6 +542,7 @@ int main(void)
         GB_ON_A_SIMULATED_DISK(budget__holds_over_every_day_and_every_hour),
         GB_ON_A_SIMULATED_DISK(budget__refuses_what_ram_cannot_keep),
         GB_ON_A_SIMULATED_DISK(budget__spent_lets_nothing_old_come_back),
+        GB_ON_A_SIMULATED_DISK(budget__spent_lets_nothing_old_come_back_past_a_failed_write),
         GB_ON_A_SIMULATED_DISK(budget__does_not_follow_a_clock_that_leaps),
         GB_ON_A_SIMULATED_DISK(chunk__can_be_held_when_no_block_can_be_pinned),
         GB_ON_A_SIMULATED_DISK(options__are_for_caches_only),
