@@ -13,7 +13,7 @@
 #include "engine/recover.h"
 #include "engine/store.h"
 
-#define SEQUENCE_LEAP (UINT64_C(1) << 32) /* more than can be lost at once */
+#define SEQUENCE_LEAP (UINT64_C(1) << 32) /* more than one opening draws */
 
 /* ---- memory -------------------------------------------------------------------------------- */
 
@@ -141,13 +141,13 @@ static void count_opening(struct goblin *store)
     }
 }
 
-/* What a crash took with it had been numbered, and its versions told: they are not given again. */
+/* What a crash took with it had been numbered, and its versions told: they are not given again.
+ * Each opening has a range of its own, so that several crashes in a row do not meet in one. */
 static void leap(struct goblin *store)
 {
     uint64_t first_epoch = store->drive_count > 1 ? 2 : 1;
-    if (store->epoch > first_epoch) {
-        atomic_fetch_add(&store->sequence, SEQUENCE_LEAP);
-    }
+    uint64_t begin = (store->epoch - gb_min(store->epoch, first_epoch)) * SEQUENCE_LEAP;
+    atomic_store(&store->sequence, gb_max(atomic_load(&store->sequence), begin));
 }
 
 /* Lanes with segments on other drives than their own. */
