@@ -36,8 +36,15 @@ struct reclaim {
 
 /* ---- one object ---------------------------------------------------------------------------- */
 
-static void count_left(struct goblin *store, enum gb_counter reason)
+/* Until its segment is gone for good the log still has it, and a delete must say so there. What has
+ * expired stays so. */
+static void let_go(struct goblin *store, struct gb_locked *locked, const struct gb_item *item,
+                   enum gb_counter reason)
 {
+    if (reason != GB_COUNT_left_expired) {
+        atomic_store_explicit(&store->forgetful, true, memory_order_relaxed);
+    }
+    gb_store_forget_locked(store, locked, item);
     gb_tally_add_shared(&store->tally, reason, 1);
 }
 
@@ -73,8 +80,7 @@ static enum fate judge(struct reclaim *reclaim, const struct gb_entry *entry)
                      gb_span(record->key_len, gb_item_size(item)) <= reclaim->budget;
         fate = !expired && (!reclaim->victim.evict || liked) ? MOVES : LEFT;
         if (fate == LEFT) {
-            gb_store_forget_locked(store, &locked, item);
-            count_left(store, expired ? GB_COUNT_left_expired : GB_COUNT_left_disk);
+            let_go(store, &locked, item, expired ? GB_COUNT_left_expired : GB_COUNT_left_disk);
         }
     }
     gb_index_unlock(&locked);
@@ -91,8 +97,7 @@ static bool drop(struct reclaim *reclaim, struct goblin_slice key, enum gb_count
     const struct gb_item *item = gb_index_find_locked(&locked, key.data, key.len);
     bool here = item != NULL && gb_relocate_is_in(item, slot);
     if (here) {
-        gb_store_forget_locked(store, &locked, item);
-        count_left(store, reason);
+        let_go(store, &locked, item, reason);
     }
     gb_index_unlock(&locked);
     return here;

@@ -1,11 +1,15 @@
 /* Full stores: a cache lets the oldest go and keeps what is read, a store refuses and keeps all. */
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/rng.h"
+#include "engine/store.h"
 #include "lib/fixture.h"
 #include "lib/pattern.h"
 
@@ -261,6 +265,42 @@ static void store__lives_with_endless_overwrites(void **state)
     }
 }
 
+/* Nothing frees the segment of the first object, which is then evicted and deleted. */
+static void delete_what_is_being_evicted(struct gb_fixture *fixture)
+{
+    struct gb_key key;
+    open_mode(fixture, GOBLIN_MODE_CACHE, 1);
+    assert_int_equal(gb_fixture_put(fixture, 0, 100, 0), GOBLIN_OK);
+    for (uint32_t i = 0; i < fixture->store->segments.count; i++) {
+        struct gb_segment *segment = &fixture->store->segments.table[i];
+        if (segment->status == GB_SEGMENT_OPEN) {
+            atomic_fetch_add(&segment->readers, 1);
+        }
+    }
+    for (uint64_t number = 1; present(fixture, 0); number++) {
+        assert_true(number < 10000);
+        assert_int_equal(gb_fixture_put(fixture, number, 20000, number), GOBLIN_OK);
+    }
+    const struct goblin_put_options written = {.durability = GOBLIN_DURABILITY_WRITTEN};
+    assert_int_equal(goblin_delete(fixture->store, gb_key_at(&key, 0), &written), GOBLIN_MISS);
+}
+
+static void cache__never_brings_back_what_was_deleted_while_it_was_evicted(void **state)
+{
+    struct gb_fixture *fixture = *state;
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        delete_what_is_being_evicted(fixture);
+        (void)raise(SIGKILL);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    open_mode(fixture, GOBLIN_MODE_CACHE, 1);
+    gb_fixture_expect_none(fixture, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -268,6 +308,7 @@ int main(void)
         GB_ON_BOTH_PATHS(cache__keeps_what_is_read),
         GB_ON_BOTH_PATHS(cache__takes_streams_of_many_segments),
         GB_ON_BOTH_PATHS(cache__never_brings_back_what_was_deleted),
+        GB_ON_BOTH_PATHS(cache__never_brings_back_what_was_deleted_while_it_was_evicted),
         GB_ON_BOTH_PATHS(store__refuses_when_full_and_keeps_serving),
         GB_ON_BOTH_PATHS(store__takes_deletes_when_full_and_gives_their_space_back),
         GB_ON_BOTH_PATHS(store__may_be_cleared_when_full),
