@@ -109,8 +109,11 @@ struct goblin_options {
     enum goblin_durability durability; /* for operations that do not say; DEFAULT means NONE */
     uint32_t write_block_bytes;        /* one device write, 64 KiB to 8 MiB, power of two; 0: 2 MiB
                                           or less in little memory */
-    uint32_t flush_ms;                 /* bounded delay of GOBLIN_DURABILITY_NONE; 0: 1000 */
-    uint32_t checkpoint_s;             /* seconds between checkpoints; 0: 300; UINT32_MAX: never */
+    /* The loss window of GOBLIN_DURABILITY_NONE: what was acknowledged is on its way to the device
+     * within so many milliseconds, so the death of the process loses at most what is younger, and
+     * what the device had not finished. Of power loss it says nothing. 0: 1000. */
+    uint32_t flush_ms;
+    uint32_t checkpoint_s; /* seconds between checkpoints; 0: 300; UINT32_MAX: never */
 
     /* Wear, of a cache only (<goblin/goblin.h>, "Admission"). */
     enum goblin_admit admit;

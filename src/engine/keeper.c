@@ -9,7 +9,8 @@
 #include "engine/recover.h"
 #include "engine/throttle.h"
 
-#define ROUND_NS       50000000L
+#define ROUND_NS       50000000
+#define ROUND_NS_LEAST 1000000
 #define PREFAULT_BYTES (32u << 20)         /* of RAM, beyond the blocks in use */
 #define IDLE_NS        INT64_C(2000000000) /* write blocks unused for this long are given back */
 
@@ -22,10 +23,13 @@ static int64_t now_ns(void)
 
 static void keep_lanes(struct goblin *store)
 {
-    /* Half the promised delay: a block waits at most one more round. */
+    /* Half the promised delay: a block waits at most one more round. No lane waits for the footers
+     * of another. */
     int64_t age_ns = (int64_t)store->options.flush_ms * 1000000 / 2;
     for (unsigned i = 0; i < store->lane_count; i++) {
         (void)gb_lane_flush(&store->lanes[i], age_ns);
+    }
+    for (unsigned i = 0; i < store->lane_count; i++) {
         (void)gb_lane_settle(&store->lanes[i], false);
         gb_lane_trim(&store->lanes[i], IDLE_NS);
     }
@@ -110,18 +114,18 @@ void gb_keeper_round(struct goblin *store)
 
 /* ---- threads ------------------------------------------------------------------------------- */
 
-static void wait_round(struct goblin *store, uint32_t bit)
+/* Not by the wall clock, which may be set back. */
+static void wait_round(struct goblin *store, uint32_t bit, int64_t ns)
 {
-    struct timespec until;
-    (void)clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += ROUND_NS;
-    until.tv_sec += until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
+    int64_t until_ns = now_ns() + ns;
+    const struct timespec until = {.tv_sec = until_ns / 1000000000,
+                                   .tv_nsec = until_ns % 1000000000};
     (void)pthread_mutex_lock(&store->keeper_lock);
     int rc = 0;
     while (rc == 0 && (atomic_load(&store->poked) & bit) == 0 &&
            !atomic_load(&store->keeper_stop)) {
-        rc = pthread_cond_timedwait(&store->keeper_wake, &store->keeper_lock, &until);
+        rc = pthread_cond_clockwait(&store->keeper_wake, &store->keeper_lock, CLOCK_MONOTONIC,
+                                    &until);
     }
     (void)atomic_fetch_and(&store->poked, ~bit);
     (void)pthread_mutex_unlock(&store->keeper_lock);
@@ -131,10 +135,13 @@ static void *keep(void *arg)
 {
     struct goblin *store = arg;
     int64_t trimmed = now_ns();
+    /* A block that is half its time old is met well before the other half is over. */
+    int64_t flush_ns = (int64_t)store->options.flush_ms * 1000000;
+    int64_t round_ns = (int64_t)gb_max(ROUND_NS_LEAST, gb_min(ROUND_NS, (uint64_t)flush_ns / 4));
     while (!atomic_load(&store->keeper_stop)) {
-        wait_round(store, GB_POKED_KEEPER);
-        keep_memory(store);
+        wait_round(store, GB_POKED_KEEPER, round_ns);
         keep_lanes(store);
+        keep_memory(store);
         if (now_ns() - trimmed > IDLE_NS) {
             gb_pool_trim(store);
             trimmed = now_ns();
@@ -149,7 +156,7 @@ static void *clean(void *arg)
     int64_t checkpointed = now_ns();
     int64_t period = (int64_t)store->options.checkpoint_s * 1000000000;
     while (!atomic_load(&store->keeper_stop)) {
-        wait_round(store, GB_POKED_CLEANER);
+        wait_round(store, GB_POKED_CLEANER, ROUND_NS);
         keep_disk(store);
         if (store->options.checkpoint_s != UINT32_MAX && now_ns() - checkpointed > period) {
             (void)gb_checkpoint_write(store, GB_CHECKPOINT_RUNNING);

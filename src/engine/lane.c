@@ -541,12 +541,10 @@ static int wait_for_space(struct gb_lane *lane)
             !store->cleaner.running) {
             continue;
         }
-        struct timespec until;
-        (void)clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_nsec += 20000000;
-        until.tv_sec += until.tv_nsec / 1000000000;
-        until.tv_nsec %= 1000000000;
-        (void)pthread_cond_timedwait(&segments->freed, &segments->lock, &until);
+        int64_t until_ns = gb_lane_now_ns() + 20000000;
+        const struct timespec until = {.tv_sec = until_ns / 1000000000,
+                                       .tv_nsec = until_ns % 1000000000};
+        (void)pthread_cond_clockwait(&segments->freed, &segments->lock, CLOCK_MONOTONIC, &until);
     }
     (void)pthread_mutex_unlock(&segments->lock);
     gb_lane_lock(lane);
