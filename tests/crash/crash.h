@@ -115,6 +115,7 @@ struct crash_shared {
     _Atomic int64_t closed_ns; /* and closing */
     _Atomic int64_t now_ms;    /* the store's clock */
 
+    _Atomic bool opened;          /* the store, at least once */
     _Atomic uint64_t laid_bytes;  /* at most so much has been appended to the store */
     _Atomic bool evicts;          /* it has evicted something */
     _Atomic uint64_t max_version; /* of those that the store numbered and acknowledged */

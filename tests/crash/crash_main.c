@@ -108,6 +108,7 @@ static bool begin_store(struct run *run)
         (void)fprintf(stderr, "goblin-crash: %s: %s\n", path, strerror(errno));
         return false;
     }
+    atomic_store(&shared->opened, false);
     atomic_store(&shared->laid_bytes, 0);
     atomic_store(&shared->evicts, false);
     atomic_store(&shared->max_version, 0);
@@ -180,8 +181,8 @@ static bool live(struct run *run)
                      atomic_load(&run->shared->operations));
         (void)fflush(stdout);
     }
-    if (run->goblin == NULL || run->shared->setting.options.dir_count > 1 ||
-        gb_rng_below(&run->rng, 8) != 0) {
+    if (run->goblin == NULL || !atomic_load(&run->shared->opened) ||
+        run->shared->setting.options.dir_count > 1 || gb_rng_below(&run->rng, 8) != 0) {
         return true;
     }
     return crash_run_check(run->shared, run->goblin, &run->coverage);

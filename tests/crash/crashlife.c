@@ -127,6 +127,7 @@ static bool open_store(struct crash_victim *victim)
     if (rc != GOBLIN_OK) {
         return crash_fail(shared, "opening: %d, %s", rc, error.text);
     }
+    atomic_store(&shared->opened, true);
     atomic_store(&shared->opened_ns, crash_now_ns() - began_ns);
     atomic_store(&shared->phase, CRASH_VERIFIES);
     return true;
