@@ -51,6 +51,8 @@ enum crash_doing {
         CRASH_DOING_COUNT
 };
 
+const char *crash_doing_name(uint32_t doing);
+
 /* What a life's end waits for before its last delay. */
 enum crash_target {
     CRASH_AT_ANY_TIME,

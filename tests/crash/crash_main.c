@@ -224,11 +224,6 @@ static bool restart_store(struct run *run)
 
 static void print_coverage(const struct run *run)
 {
-    static const char *const doings[] = {
-#define CRASH_X(name, text) text,
-        CRASH_DOINGS(CRASH_X)
-#undef CRASH_X
-    };
     const struct crash_coverage *c = &run->coverage;
     const struct crash_shared *shared = run->shared;
     (void)printf("kills: %" PRIu64 " (io_uring %" PRIu64 ", sync %" PRIu64 "; cache %" PRIu64
@@ -242,7 +237,7 @@ static void print_coverage(const struct run *run)
                  c->by_phase[CRASH_WORKS], c->by_phase[CRASH_CLOSES], c->reclaiming,
                  c->checkpointing);
     for (unsigned i = 0; i < CRASH_DOING_COUNT; i++) {
-        (void)printf(" %s %" PRIu64 "%s", doings[i], c->by_doing[i],
+        (void)printf(" %s %" PRIu64 "%s", crash_doing_name(i), c->by_doing[i],
                      i + 1 < CRASH_DOING_COUNT ? "," : "\n");
     }
     (void)printf("operations: %" PRIu64 "; acknowledged none %" PRIu64 ", written %" PRIu64

@@ -11,8 +11,8 @@
 #include "crash/crash.h"
 
 #define POLL_NS     100000
-#define PATIENCE_NS INT64_C(120000000000) /* of a life that does not get on */
-#define WAIT_NS     INT64_C(3000000000)   /* for the moment to come */
+#define PATIENCE_NS INT64_C(60000000000) /* of a life that does not get on */
+#define WAIT_NS     INT64_C(3000000000)  /* for the moment to come */
 /* What a busy machine adds to flush_ms: the device's time; and the longest that the victim was kept
  * from running, which is measured. */
 #define GRACE_NS    INT64_C(250000000)
@@ -22,9 +22,16 @@ struct life {
     pid_t victim;
     int status;
     bool ended;
+    bool hangs;
     int64_t killed_ns;     /* 0: not killed */
     struct timespec began; /* of the clock that files are dated by */
 };
+
+static const char *phase_name(const struct crash_shared *shared)
+{
+    static const char *const names[] = {"starting", "opening", "verifying", "working", "closing"};
+    return names[atomic_load(&shared->phase)];
+}
 
 static bool has_ended(struct life *life)
 {
@@ -110,10 +117,33 @@ static bool works(const struct life *life)
     return atomic_load(&life->shared->phase) >= CRASH_WORKS;
 }
 
+static bool ended(const struct life *life)
+{
+    return life->ended;
+}
+
 static bool never(const struct life *life)
 {
     (void)life;
     return false;
+}
+
+/* It must get on in any case, and says what it was at if it does not. */
+static void demand(struct life *life, bool (*come)(const struct life *))
+{
+    struct crash_shared *shared = life->shared;
+    if (await(life, come, PATIENCE_NS) || life->ended || atomic_load(&shared->failed)) {
+        return;
+    }
+    char text[256] = "";
+    for (unsigned i = 0; i < CRASH_THREADS; i++) {
+        size_t at = strlen(text);
+        (void)snprintf(text + at, sizeof(text) - at, " %s;",
+                       crash_doing_name(atomic_load(&shared->doing[i])));
+    }
+    life->hangs = true;
+    (void)crash_fail(shared, "the process %d hangs while %s, threads at:%s", (int)life->victim,
+                     phase_name(shared), text);
 }
 
 /* Lets the victim live until its end is due. */
@@ -122,16 +152,22 @@ static void let_live(struct life *life)
     struct crash_shared *shared = life->shared;
     const struct crash_plan *plan = &shared->plan;
     if (plan->target != CRASH_AT_OPEN && plan->target != CRASH_AT_VERIFY) {
-        (void)await(life, works, PATIENCE_NS);
+        demand(life, works);
         (void)await(life, never, plan->work_ns);
     }
     if (plan->target == CRASH_AT_CLOSE || plan->target == CRASH_CLEAN) {
         atomic_store(&shared->stop, true);
+        demand(life, moment_has_come);
+    } else {
+        (void)await(life, moment_has_come, WAIT_NS);
     }
-    bool ends = plan->target == CRASH_CLEAN || plan->target == CRASH_AT_CLOSE;
-    (void)await(life, moment_has_come, ends ? PATIENCE_NS : WAIT_NS);
-    (void)await(life, never, plan->target == CRASH_CLEAN ? PATIENCE_NS : plan->delay_ns);
-    for (int64_t waited = 0; atomic_load(&shared->failed) && waited < WAIT_NS; waited += POLL_NS) {
+    if (plan->target == CRASH_CLEAN) {
+        demand(life, ended);
+    } else {
+        (void)await(life, never, plan->delay_ns);
+    }
+    for (int64_t waited = 0; atomic_load(&shared->failed) && !life->hangs && waited < WAIT_NS;
+         waited += POLL_NS) {
         if (has_ended(life)) {
             break; /* by itself, having said why */
         }
@@ -157,23 +193,17 @@ static void note_kill(const struct life *life, struct crash_coverage *coverage)
 
 static bool judge_end(struct life *life)
 {
-    static const char *const phases[] = {"starting", "opening", "verifying", "working", "closing"};
     struct crash_shared *shared = life->shared;
-    const char *phase = phases[atomic_load(&shared->phase)];
     if (atomic_load(&shared->failed)) {
         return false;
     }
-    if (WIFSIGNALED(life->status) && life->killed_ns != 0) {
-        return shared->plan.target != CRASH_CLEAN ||
-               crash_fail(shared, "the store hangs while %s", phase);
-    }
     if (WIFSIGNALED(life->status)) {
-        return crash_fail(shared, "the store died of signal %d while %s", WTERMSIG(life->status),
-                          phase);
+        return life->killed_ns != 0 || crash_fail(shared, "the store died of signal %d while %s",
+                                                  WTERMSIG(life->status), phase_name(shared));
     }
     return WEXITSTATUS(life->status) == 0 ||
            crash_fail(shared, "the store ended its process (%d) while %s",
-                      WEXITSTATUS(life->status), phase);
+                      WEXITSTATUS(life->status), phase_name(shared));
 }
 
 static void end_life(const struct life *life, struct crash_coverage *coverage)

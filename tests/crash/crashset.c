@@ -6,6 +6,16 @@
 #include "base/bits.h"
 #include "crash/crash.h"
 
+const char *crash_doing_name(uint32_t doing)
+{
+    static const char *const names[] = {
+#define CRASH_X(name, text) text,
+        CRASH_DOINGS(CRASH_X)
+#undef CRASH_X
+    };
+    return names[doing];
+}
+
 static bool chance(struct gb_rng *rng, unsigned percent)
 {
     return gb_rng_below(rng, 100) < percent;
