@@ -7,7 +7,8 @@
  * keys in order, <goblin/stats.h> counts.
  *
  * Keep in mind:
- * - A store directory is open in one process at a time (-EBUSY for the second).
+ * - A store directory is open in one process at a time (-EBUSY for the second, after a second in
+ *   which one that was killed may come to rest).
  * - Do not fork() while a store is open and use it in the child.
  * - A value is visible at once, to every thread, when the call that stores it returns; how soon
  *   it is safe on disk is its durability.

@@ -14,7 +14,8 @@
 #include "engine/config.h"
 #include "engine/format_seal.h"
 
-#define NAME "GOBLIN"
+#define NAME       "GOBLIN"
+#define LOCK_TRIES 100u /* 10 ms apart */
 
 static int path_in(const char *dir, const char *name, char *path, size_t len)
 {
@@ -181,6 +182,18 @@ static int read_identity(struct gb_drive *drive, bool alone)
     return alone && is_unfinished(blocks, n) ? GB_CLAIM_EMPTY : answers[0];
 }
 
+/* A process that was killed keeps its lock until what it had in flight has come to rest. */
+static int take_lock(struct gb_drive *drive, bool shared)
+{
+    const struct timespec pause = {.tv_nsec = 10000000};
+    int rc = drive->identity_file->io->ops->file_lock(drive->identity_file, shared);
+    for (unsigned i = 0; rc == -EWOULDBLOCK && i < LOCK_TRIES; i++) {
+        (void)nanosleep(&pause, NULL);
+        rc = drive->identity_file->io->ops->file_lock(drive->identity_file, shared);
+    }
+    return rc == -EWOULDBLOCK ? -EBUSY : rc;
+}
+
 int gb_drive_claim(struct gb_drive *drive, struct gb_io *io, const struct goblin_options *options,
                    bool make)
 {
@@ -205,9 +218,9 @@ int gb_drive_claim(struct gb_drive *drive, struct gb_io *io, const struct goblin
     if (rc < 0) {
         return rc;
     }
-    rc = io->ops->file_lock(drive->identity_file, options->read_only);
+    rc = take_lock(drive, options->read_only);
     if (rc < 0) {
-        return rc == -EWOULDBLOCK ? -EBUSY : rc;
+        return rc;
     }
     rc = read_identity(drive, strangers == 0);
     return rc == GB_CLAIM_BARE && strangers > 0 ? GB_CLAIM_STORE : rc;

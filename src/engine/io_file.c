@@ -28,6 +28,7 @@ struct real_file {
     struct gb_file base;
     struct gb_descriptor descriptor;
     struct gb_alignment alignment; /* 1 and 1 without GB_OPEN_DIRECT; fixed at open */
+    bool locked;                   /* the descriptor is among those of the locks */
 };
 
 static struct real_file *real(struct gb_file *file)
@@ -43,6 +44,19 @@ static const struct real_file *real_const(const struct gb_file *file)
 static struct gb_descriptors *pool_of(const struct gb_file *file)
 {
     return &((struct gb_real_io *)file->io)->descriptors;
+}
+
+void gb_io_file_init(struct gb_real_io *io)
+{
+    gb_descriptors_init(&io->descriptors);
+    (void)pthread_mutex_init(&io->locks.lock, NULL);
+    io->locks.count = 0;
+}
+
+void gb_io_file_fini(struct gb_real_io *io)
+{
+    gb_descriptors_fini(&io->descriptors);
+    (void)pthread_mutex_destroy(&io->locks.lock);
 }
 
 int gb_io_file_acquire(struct gb_file *file)
@@ -99,6 +113,7 @@ int gb_io_file_open(struct gb_io *io, const char *path, unsigned flags, struct g
         return -ENOMEM;
     }
     file->base.io = io;
+    file->locked = false;
     file->alignment = (struct gb_alignment){1, 1};
     int fd = gb_descriptors_open(pool_of(&file->base), &file->descriptor, path, os_flags);
     if (fd < 0) {
@@ -148,14 +163,36 @@ int gb_io_file_open_nameless(struct gb_io *io, const char *dir, unsigned flags,
     }
     bool direct = (flags & GB_OPEN_DIRECT) != 0;
     file->base.io = io;
+    file->locked = false;
     file->alignment = direct ? ask_direct_alignment(fd) : (struct gb_alignment){1, 1};
     gb_descriptors_adopt(&file->descriptor, fd);
     *out = &file->base;
     return 0;
 }
 
+static struct gb_locks *locks_of(struct gb_file *file)
+{
+    return &((struct gb_real_io *)file->io)->locks;
+}
+
+static void forget_lock(struct gb_file *file)
+{
+    struct gb_locks *locks = locks_of(file);
+    (void)pthread_mutex_lock(&locks->lock);
+    for (unsigned i = 0; i < locks->count; i++) {
+        if (locks->fds[i] == real(file)->descriptor.fd) {
+            locks->fds[i] = locks->fds[--locks->count];
+            break;
+        }
+    }
+    (void)pthread_mutex_unlock(&locks->lock);
+}
+
 void gb_io_file_close(struct gb_file *file)
 {
+    if (real(file)->locked) {
+        forget_lock(file);
+    }
     gb_descriptors_close(pool_of(file), &real(file)->descriptor);
     free(file);
 }
@@ -261,6 +298,23 @@ int gb_io_file_sync(struct gb_file *file)
     return rc;
 }
 
+static int note_lock(struct gb_file *file, int fd)
+{
+    struct gb_locks *locks = locks_of(file);
+    int rc = 0;
+    (void)pthread_mutex_lock(&locks->lock);
+    if (real(file)->locked) {
+        gb_io_file_release(file); /* it has been acquired for its lock before */
+    } else if (locks->count < GB_LOCKS_MAX) {
+        locks->fds[locks->count++] = fd;
+        real(file)->locked = true;
+    } else {
+        rc = -ENOLCK;
+    }
+    (void)pthread_mutex_unlock(&locks->lock);
+    return rc;
+}
+
 int gb_io_file_lock(struct gb_file *file, bool shared)
 {
     int fd = gb_io_file_acquire(file); /* kept, once locked: the lock would go with it */
@@ -271,8 +325,8 @@ int gb_io_file_lock(struct gb_file *file, bool shared)
     do {
         rc = flock(fd, (shared ? LOCK_SH : LOCK_EX) | LOCK_NB);
     } while (rc != 0 && errno == EINTR);
+    rc = rc != 0 ? -errno : note_lock(file, fd);
     if (rc != 0) {
-        rc = -errno;
         gb_io_file_release(file);
     }
     return rc;

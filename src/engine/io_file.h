@@ -5,14 +5,29 @@
 #ifndef GB_ENGINE_IO_FILE_H
 #define GB_ENGINE_IO_FILE_H
 
+#include <pthread.h>
+
 #include "engine/descriptors.h"
 #include "engine/io.h"
+
+#define GB_LOCKS_MAX 255u /* one for each drive */
+
+/* Descriptors that hold a lock. */
+struct gb_locks {
+    pthread_mutex_t lock;
+    int fds[GB_LOCKS_MAX];
+    unsigned count;
+};
 
 /* Both backends' structs begin with this. */
 struct gb_real_io {
     struct gb_io base;
     struct gb_descriptors descriptors;
+    struct gb_locks locks;
 };
+
+void gb_io_file_init(struct gb_real_io *io);
+void gb_io_file_fini(struct gb_real_io *io);
 
 int gb_io_file_open(struct gb_io *io, const char *path, unsigned flags, struct gb_file **out);
 void gb_io_file_close(struct gb_file *file);

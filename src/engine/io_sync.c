@@ -116,7 +116,7 @@ static unsigned queue_in_flight(const struct gb_queue *base)
 
 static void destroy(struct gb_io *io)
 {
-    gb_descriptors_fini(&((struct gb_real_io *)io)->descriptors);
+    gb_io_file_fini((struct gb_real_io *)io);
     free(io);
 }
 
@@ -140,7 +140,7 @@ int gb_io_sync_create(struct gb_io **out)
         return -ENOMEM;
     }
     io->base.ops = &sync_ops;
-    gb_descriptors_init(&io->descriptors);
+    gb_io_file_init(io);
     *out = &io->base;
     return 0;
 }

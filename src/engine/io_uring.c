@@ -117,6 +117,18 @@ static int do_without(struct uring_io *io, unsigned depth, int refusal, struct g
     return io->plain->ops->queue_create(io->plain, depth, out);
 }
 
+/* When the process is killed the kernel ends what a ring has in flight after the process itself,
+ * with no word to anybody. A ring that knows the descriptors of the locks keeps them locked until
+ * then, so that nobody opens a store on which writes still land. */
+static int hold_locks(struct uring_io *io, struct io_uring *ring)
+{
+    struct gb_locks *locks = &io->real.locks;
+    (void)pthread_mutex_lock(&locks->lock);
+    int rc = locks->count > 0 ? io_uring_register_files(ring, locks->fds, locks->count) : 0;
+    (void)pthread_mutex_unlock(&locks->lock);
+    return rc;
+}
+
 static int queue_create(struct gb_io *io, unsigned depth, struct gb_queue **out)
 {
     if (depth == 0 || depth > GB_QUEUE_DEPTH_MAX) {
@@ -127,6 +139,12 @@ static int queue_create(struct gb_io *io, unsigned depth, struct gb_queue **out)
         return -ENOMEM;
     }
     int rc = ring_init(&queue->ring, depth);
+    if (rc == 0) {
+        rc = hold_locks(io_of(io), &queue->ring);
+        if (rc != 0) {
+            io_uring_queue_exit(&queue->ring);
+        }
+    }
     if (rc != 0) {
         free(queue);
         return do_without(io_of(io), depth, rc, out);
@@ -462,6 +480,8 @@ static void queue_destroy(struct gb_queue *base)
     struct gb_event event; /* nobody's any more */
     while (queue->in_flight > 0 && queue_reap(base, &event, 1, -1) >= 0) {
     }
+    /* By itself the kernel would let go of the locks some time after the ring. */
+    (void)io_uring_unregister_files(&queue->ring);
     (void)atomic_fetch_sub_explicit(&io_of(base->io)->queues, 1, memory_order_release);
     io_uring_queue_exit(&queue->ring);
     if (queue->event_fd >= 0) {
@@ -476,7 +496,7 @@ static void destroy(struct gb_io *io)
     if (io_of(io)->plain != NULL) {
         io_of(io)->plain->ops->destroy(io_of(io)->plain);
     }
-    gb_descriptors_fini(&io_of(io)->real.descriptors);
+    gb_io_file_fini(&io_of(io)->real);
     free(io);
 }
 
@@ -598,7 +618,7 @@ int gb_io_uring_create(struct gb_io **out, const char *probe_dir, char *why, siz
     }
     struct gb_io *io = &made->real.base;
     io->ops = &uring_ops;
-    gb_descriptors_init(&made->real.descriptors);
+    gb_io_file_init(&made->real);
     struct gb_queue *queue;
     const char *step = "io_uring_setup";
     int rc = queue_create(io, 1, &queue);
@@ -609,7 +629,10 @@ int gb_io_uring_create(struct gb_io **out, const char *probe_dir, char *why, siz
         step = "io_uring older than Linux 5.11";
         rc = -ENOSYS;
     } else {
-        rc = probe_dir_files(io, queue, probe_dir, &step);
+        static const int none = -1;
+        step = "io_uring_register"; /* locks rest on it */
+        rc = io_uring_register_files(&uring_of(queue)->ring, &none, 1);
+        rc = rc == 0 ? probe_dir_files(io, queue, probe_dir, &step) : rc;
     }
     queue_destroy(queue);
     if (rc != 0) {
@@ -620,7 +643,7 @@ int gb_io_uring_create(struct gb_io **out, const char *probe_dir, char *why, siz
 
 free_io:
     explain(why, why_len, step, rc);
-    gb_descriptors_fini(&made->real.descriptors);
+    gb_io_file_fini(&made->real);
     free(made);
     return rc;
 }

@@ -16,6 +16,7 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -295,6 +296,126 @@ static void queue_write__carries_a_short_write_on_until_the_fault(void **state)
     io->ops->destroy(io);
 }
 
+/* ---- the death of a process ---------------------------------------------------------------- */
+
+#define DYING_WRITES 16u
+#define DYING_BYTES  (1u << 20)
+
+static const char *scratch_dir(void)
+{
+    const char *dir = getenv("TMPDIR");
+    return dir != NULL ? dir : "/var/tmp";
+}
+
+/* Takes the lock, gives the kernel many writes, says so, and waits to be killed. */
+static void write_until_killed(const char *name, const char *lock_name, int to)
+{
+    char why[256];
+    struct gb_io *io = NULL;
+    struct gb_file *file = NULL;
+    struct gb_file *lock = NULL;
+    struct gb_queue *queue = NULL;
+    unsigned char *buffer = aligned_alloc(4096, DYING_BYTES);
+    int rc = buffer == NULL ? -ENOMEM : gb_io_uring_create(&io, scratch_dir(), why, sizeof(why));
+    rc = rc < 0 ? rc : io->ops->file_open(io, lock_name, 0, &lock);
+    rc = rc < 0 ? rc : io->ops->file_lock(lock, false);
+    rc = rc < 0 ? rc : io->ops->file_open(io, name, GB_OPEN_DIRECT, &file);
+    rc = rc < 0 ? rc : io->ops->queue_create(io, DYING_WRITES, &queue);
+    for (unsigned i = 0; rc >= 0 && i < DYING_WRITES; i++) {
+        const struct gb_operation write_it = {.op = GB_OP_WRITE,
+                                              .file = file,
+                                              .buffer = memset(buffer, 'x', DYING_BYTES),
+                                              .len = DYING_BYTES,
+                                              .offset = (uint64_t)i * DYING_BYTES,
+                                              .tag = buffer};
+        rc = io->ops->queue_prepare(queue, &write_it);
+    }
+    rc = rc < 0 ? rc : io->ops->queue_submit(queue);
+    if (write(to, &rc, sizeof(rc)) == (ssize_t)sizeof(rc)) {
+        (void)pause();
+    }
+    _exit(1);
+}
+
+static unsigned count_written(struct gb_io *io, const char *name)
+{
+    struct gb_file *file = NULL;
+    unsigned count = 0;
+    assert_int_equal(io->ops->file_open(io, name, GB_OPEN_READ_ONLY, &file), 0);
+    for (unsigned i = 0; i < DYING_WRITES; i++) {
+        unsigned char last = 0;
+        uint64_t end = (uint64_t)(i + 1) * DYING_BYTES;
+        assert_int_equal(io->ops->file_read(file, &last, 1, end - 1), 1);
+        count += last == 'x';
+    }
+    io->ops->file_close(file);
+    return count;
+}
+
+static void make_file(struct gb_io *io, const char *name, uint64_t bytes)
+{
+    struct gb_file *file = NULL;
+    assert_int_equal(io->ops->file_open(io, name, GB_OPEN_CREATE, &file), 0);
+    assert_true(io->ops->file_allocate(file, bytes) >= 0);
+    io->ops->file_close(file);
+}
+
+static void kill_while_it_writes(const char *name, const char *lock_name)
+{
+    int ends[2];
+    int rc = -1;
+    assert_int_equal(pipe(ends), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        write_until_killed(name, lock_name, ends[1]);
+    }
+    assert_int_equal(read(ends[0], &rc, sizeof(rc)), sizeof(rc));
+    assert_int_equal(rc, 0);
+    assert_int_equal(kill(child, SIGKILL), 0);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    (void)close(ends[0]);
+    (void)close(ends[1]);
+}
+
+static void file_lock__outlives_a_killed_process_until_its_writes_have_ended(void **state)
+{
+    (void)state;
+    char dir[256];
+    char name[300];
+    char lock_name[300];
+    char why[256];
+    struct gb_io *io = NULL;
+    struct gb_file *lock = NULL;
+    if (gb_io_uring_create(&io, scratch_dir(), why, sizeof(why)) < 0) {
+        print_message("no io_uring here: %s\n", why);
+        skip();
+    }
+    io->ops->destroy(io);
+    (void)snprintf(dir, sizeof(dir), "%s/goblin-dying-XXXXXX", scratch_dir());
+    assert_non_null(mkdtemp(dir));
+    (void)snprintf(name, sizeof(name), "%s/data", dir);
+    (void)snprintf(lock_name, sizeof(lock_name), "%s/lock", dir);
+    assert_int_equal(gb_io_sync_create(&io), 0);
+    make_file(io, name, (uint64_t)DYING_WRITES * DYING_BYTES);
+    make_file(io, lock_name, 4096);
+    kill_while_it_writes(name, lock_name);
+    const struct timespec pause = {.tv_nsec = 1000000};
+    assert_int_equal(io->ops->file_open(io, lock_name, 0, &lock), 0);
+    for (unsigned i = 0; io->ops->file_lock(lock, false) != 0; i++) {
+        assert_true(i < 30000);
+        (void)nanosleep(&pause, NULL);
+    }
+    unsigned written = count_written(io, name);
+    const struct timespec later = {.tv_nsec = 300000000};
+    (void)nanosleep(&later, NULL);
+    assert_int_equal(count_written(io, name), written);
+    io->ops->file_close(lock);
+    io->ops->destroy(io);
+    (void)unlink(name);
+    (void)unlink(lock_name);
+    (void)rmdir(dir);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -309,6 +430,7 @@ int main(void)
         cmocka_unit_test(uring_create__leaves_no_name_behind),
         cmocka_unit_test(queue_read__gives_up_on_a_bad_buffer),
         cmocka_unit_test(queue_write__carries_a_short_write_on_until_the_fault),
+        cmocka_unit_test(file_lock__outlives_a_killed_process_until_its_writes_have_ended),
     };
     return cmocka_run_group_tests_name("uring", tests, NULL, NULL);
 }
