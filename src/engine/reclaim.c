@@ -372,6 +372,7 @@ static int empty(struct reclaim *reclaim)
     if (rc < 0) {
         return rc;
     }
+    gb_tape_narrow(&records);
     uint64_t used = 0;
     bool sealed = false;
     rc = gb_tape_records(&records, take_entry, reclaim, &used, &sealed);

@@ -23,6 +23,7 @@ int gb_mover_init(struct gb_mover *mover, struct goblin *store, struct gb_segmen
         free(mover->buffer);
         return rc;
     }
+    gb_tape_narrow(&mover->payloads);
     (void)gb_store_take_memory(store, &store->budget.write, mover->buffer_bytes, UINT64_MAX);
     return 0;
 }

@@ -10,8 +10,9 @@
 #include "base/assert.h"
 #include "base/bits.h"
 
-#define WINDOW       (1 * GB_MIB)
-#define WINDOW_SLACK (64 * GB_KIB + 2 * (uint64_t)GB_BLOCK)
+#define WINDOW        (1 * GB_MIB)
+#define WINDOW_NARROW (128 * GB_KIB)
+#define WINDOW_SLACK  (64 * GB_KIB + 2 * (uint64_t)GB_BLOCK)
 
 int gb_tape_open(struct gb_tape *tape, const struct gb_segments *segments,
                  const struct gb_segment *segment)
@@ -26,7 +27,13 @@ int gb_tape_open(struct gb_tape *tape, const struct gb_segments *segments,
         return -ENOMEM;
     }
     tape->window = window;
+    tape->window_bytes = WINDOW;
     return 0;
+}
+
+void gb_tape_narrow(struct gb_tape *tape)
+{
+    tape->window_bytes = WINDOW_NARROW;
 }
 
 void gb_tape_close(struct gb_tape *tape)
@@ -44,7 +51,7 @@ int gb_tape_at(struct gb_tape *tape, uint64_t offset, uint32_t len, const unsign
     if (offset < tape->window_offset || offset + len > tape->window_offset + tape->window_len) {
         struct gb_file *file = tape->segment->file;
         uint64_t from = gb_align_down(offset, GB_BLOCK);
-        uint64_t want = gb_min(WINDOW + WINDOW_SLACK, tape->segment_bytes - from);
+        uint64_t want = gb_min(tape->window_bytes + WINDOW_SLACK, tape->segment_bytes - from);
         tape->window_len = 0;
         int64_t n = file->io->ops->file_read(file, tape->window, want, from);
         if (n < 0) {

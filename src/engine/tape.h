@@ -14,6 +14,7 @@ struct gb_tape {
     const struct gb_segment *segment;
     uint64_t segment_bytes;
     unsigned char *window;
+    uint64_t window_bytes; /* read at once, besides what was asked for */
     uint64_t window_offset;
     uint64_t window_len;
     struct gb_tally *tally; /* where reads are counted, or NULL */
@@ -22,6 +23,10 @@ struct gb_tape {
 int gb_tape_open(struct gb_tape *tape, const struct gb_segments *segments,
                  const struct gb_segment *segment);
 void gb_tape_close(struct gb_tape *tape);
+
+/* From here on in small reads: for work beside requests, which wait longer behind large ones than
+ * it gains by them. */
+void gb_tape_narrow(struct gb_tape *tape);
 
 /* `len` (at most 64 KiB) bytes at `offset`. The pointer lives until the next call. Negative errno;
  * -ENODATA past the end of the segment. */
