@@ -416,6 +416,9 @@ static int recover_all(struct goblin *store, bool *covered, struct goblin_error 
     bool exact = store->epoch == 0;
     uint64_t floor = store->drives[0].identity.floor;
     int loaded = gb_checkpoint_load(store, covered, &exact);
+    if (loaded == -ENOMEM) {
+        return loaded; /* the log holds no fewer objects */
+    }
     if (loaded < 0 && loaded != -ENOENT) {
         gb_store_log(store, GOBLIN_LOG_WARN,
                      "the checkpoint is not usable (%s): reading the log instead",
@@ -450,7 +453,12 @@ int gb_recover(struct goblin *store, struct goblin_error *error)
     bool *covered = calloc(store->segments.count, sizeof(*covered));
     gb_error_set(error, "%s", "");
     int rc = covered != NULL ? recover_all(store, covered, error) : -ENOMEM;
-    if (rc < 0 && error != NULL && error->text[0] == '\0') {
+    if (rc == -ENOMEM) {
+        gb_error_set(error,
+                     "memory of %llu bytes is too small for the %llu keys found so far: give more",
+                     (unsigned long long)store->budget.total,
+                     (unsigned long long)gb_index_count(store->index));
+    } else if (rc < 0 && error != NULL && error->text[0] == '\0') {
         gb_error_set(error, "%s", goblin_strerror(rc));
     }
     if (rc < 0) {

@@ -319,7 +319,8 @@ static void adjust_threshold(struct goblin *store)
     }
     /* Some blocks hold nothing but headers; that is no want of memory while others hold more. */
     bool evict = kept > 0.75 && residency->threshold >= THRESHOLD_MAX && is_crowded(store);
-    if (evict && !residency->evicting) {
+    if (evict && !residency->told) {
+        residency->told = true; /* it may be so, and not, with every block */
         gb_store_log(
             store, GOBLIN_LOG_WARN,
             "memory of %llu bytes is too small for the keys of this store: %s; raise it or "

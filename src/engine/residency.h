@@ -45,6 +45,7 @@ struct gb_residency {
     int64_t credit;       /* bytes freed by candidates' walks and not yet used */
     double threshold;     /* worth below which bytes go, for new objects */
     bool evicting;        /* bare headers alone are too many: cold objects leave */
+    bool told;            /* and that has been logged */
     uint32_t walked_live; /* of the block being walked */
     uint32_t walked_kept;
     _Atomic uint32_t ahead;          /* blocks that the keeper keeps available for puts */
