@@ -4,7 +4,7 @@
  *     faultload LOG < commands
  *
  *     open DIR [name=value ...]         create=1 read_only=1 size segment memory lanes mode io
- *                                       caching flush_ms block head
+ *                                       caching flush_ms block head heads=1
  *     put FIRST COUNT LEAST MOST HOW    values of LEAST to MOST bytes; HOW: none written synced
  *     stream FIRST COUNT LEAST MOST HOW the same through writers
  *     delete FIRST COUNT HOW
@@ -143,6 +143,8 @@ static void set_option(struct goblin_options *options, const char *name, const c
         options->write_block_bytes = (uint32_t)number(value);
     } else if (strcmp(name, "head") == 0) {
         options->head_bytes = (uint32_t)number(value);
+    } else if (strcmp(name, "heads") == 0) {
+        options->heads_dir = number(value) != 0 ? options->dirs[0] : NULL;
     } else {
         (void)fprintf(stderr, "faultload: '%s' is no option\n", name);
         _exit(3);
