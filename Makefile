@@ -11,8 +11,8 @@ export JOBS FUZZ_SECONDS
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build demo test check units asan tsan tidy fuzz sim soak crash restarts format
-.PHONY: install clean need-build need-demo need-test
+.PHONY: help build demo test check units asan tsan tidy fuzz sim soak crash restarts pressure
+.PHONY: format install clean need-build need-demo need-test
 
 help: ## print this menu
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -58,6 +58,10 @@ crash: need-test ## KILLS (500) times kill -9 of a loaded store, each looked ove
 restarts: need-test ## CHURN_S (3600) seconds of churn, then 20 clean and 20 dirty restarts
 	@scripts/build dev goblin-crash goblin
 	build/dev/tests/goblin-crash --churn $(CHURN_S) --goblin build/dev/goblin $(CRASH_SEED)
+
+pressure: need-test ## ten minutes of load in 128 MiB of RAM
+	@scripts/build dev
+	FAULT_SECONDS=600 FAULTLOAD=$(CURDIR)/build/dev/tests/faultload bash tests/fault/pressure.sh
 
 format: need-test ## put every C file into the house's shape
 	scripts/check-format --fix

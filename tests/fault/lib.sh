@@ -28,12 +28,16 @@ if [ "${FAULT_INSIDE:-}" != 1 ]; then
     unshare --mount --propagation private --pid --fork --kill-child --mount-proc bash "$0" "$@"
     status=$?
     rm -rf --one-file-system "$FAULT_WORK"
+    for group in "/sys/fs/cgroup"{,/memory}*/"${FAULT_WORK##*/}"; do
+        [ ! -d "$group" ] || rmdir "$group"
+    done
     exit "$status"
 fi
 
-# In RAM, so that what is tested is no slower than it must be; on disk where that is refused.
+# In RAM, so that what is tested is no slower than it must be; on disk where that is refused, and
+# for scripts that set FAULT_ON_DISK.
 work=$FAULT_WORK
-mount -t tmpfs -o size=2G,mode=700 fault "$work" 2>/dev/null
+[ -n "${FAULT_ON_DISK:-}" ] || mount -t tmpfs -o size=2G,mode=700 fault "$work" 2>/dev/null
 cd "$work" || exit 1
 failures=0
 checks=0
@@ -58,6 +62,7 @@ finish() {
 # ---- a store ---------------------------------------------------------------------------------
 
 answer=
+patience=120 # seconds, for one
 load_pid=
 
 # Starts faultload with a log of its own; what the store logs gathers in `said`.
@@ -73,7 +78,6 @@ load_start() { # log, prefix...
 
 # One command; `answer` is what came back.
 tell() {
-    local patience=120
     answer=
     echo "$*" >&7
     if ! read -r -t "$patience" answer <&8; then

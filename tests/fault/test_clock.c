@@ -1,6 +1,6 @@
 /*
- * Clocks: expiry to the millisecond, the wall clock stepped by an hour either way, times beyond 2038
- * and at the format's limit, and a process that is stopped for five seconds.
+ * Clocks: expiry to the millisecond, the wall clock stepped by an hour either way, times beyond
+ * 2038 and at the format's limit, and a process that is stopped for five seconds.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -26,8 +26,8 @@
 #define HOUR_MS     INT64_C(3600000)
 #define EXPIRY_MOST ((INT64_C(1) << 44) - 1)
 
-/* What this program's own reading of the wall clock is ahead of the kernel's. To whoever waits for a
- * time that it has read, that is a clock stepped back. */
+/* What this program's own reading of the wall clock is ahead of the kernel's. To whoever waits for
+ * a time that it has read, that is a clock stepped back. */
 static _Atomic int64_t wall_ahead_s;
 
 int clock_gettime(clockid_t clock, struct timespec *now)
