@@ -592,7 +592,7 @@ int gb_lane_ready(struct gb_lane *lane, uint64_t need, enum gb_claim claim)
             rc = wait_for_space(lane);
         }
         if (rc < 0) {
-            return rc;
+            return rc == -ENOSPC && gb_segments_retired(&store->segments) ? -EIO : rc;
         }
     }
 }

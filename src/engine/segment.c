@@ -407,6 +407,17 @@ uint32_t gb_segments_free_count(struct gb_segments *segments)
     return count;
 }
 
+bool gb_segments_retired(struct gb_segments *segments)
+{
+    bool all = true;
+    (void)pthread_mutex_lock(&segments->lock);
+    for (unsigned i = 0; i < segments->drive_count; i++) {
+        all &= segments->drives[i].retired || segments->drives[i].missing;
+    }
+    (void)pthread_mutex_unlock(&segments->lock);
+    return all;
+}
+
 uint32_t gb_segments_used_count(struct gb_segments *segments)
 {
     (void)pthread_mutex_lock(&segments->lock);

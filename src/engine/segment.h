@@ -168,6 +168,9 @@ void gb_segments_none(struct gb_segments *segments);
 /* Back to sealed: it could not be emptied. */
 void gb_segments_keep(struct gb_segments *segments, struct gb_segment *segment);
 
+/* Whether every drive that is there has been retired. */
+bool gb_segments_retired(struct gb_segments *segments);
+
 /* Free ones that can be taken: where others have filled the file system, those with a file. */
 uint32_t gb_segments_free_count(struct gb_segments *segments);
 uint32_t gb_segments_free_count_locked(const struct gb_segments *segments);
