@@ -7,11 +7,13 @@
 # of the file system lies on a drive of its own that never fails, so that a short fault is one of
 # the data alone; with `journal=inside` it fails along with the rest.
 
+write_rate=100% # of writes, how many fail
+
 drive_up() {
     rm -f drive.sock
     nbdkit --foreground --unix "$work/drive.sock" --filter=error --filter=cache file drive.raw \
         cache=writeback error=EIO error-pread-rate=100% error-pread-file="$work/read.eio" \
-        error-pwrite-rate=100% error-pwrite-file="$work/write.eio" >>nbd.said 2>&1 &
+        error-pwrite-rate="$write_rate" error-pwrite-file="$work/write.eio" >>nbd.said 2>&1 &
     nbdkit_pid=$!
     await test -S drive.sock || return 1
     mkdir -p fuse
@@ -43,6 +45,15 @@ mount_drive() {
     mount "$drive" mnt || return 1
     losetup --detach "$drive" # once it is unmounted
     [ -z "${journal_device:-}" ] || losetup --detach "$journal_device"
+}
+
+drive_down() {
+    await umount mnt 2>/dev/null
+    await umount fuse 2>/dev/null
+    wait "$nbdfuse_pid" 2>/dev/null
+    kill "$nbdkit_pid" 2>/dev/null
+    wait "$nbdkit_pid" 2>/dev/null
+    rm -f drive.raw journal.raw
 }
 
 # The power goes: what the drive was not told to keep is lost. The file system above it is taken
