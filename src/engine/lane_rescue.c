@@ -227,6 +227,7 @@ static int salvage_record(struct gb_lane *lane, struct gb_tape *tape, struct sal
     struct gb_record record;
     unsigned char *key = salvage->head + GB_RECORD_HEADER;
     *end = 0;
+    gb_tape_forget(tape); /* appending the one before may have completed a write */
     if (fetch(lane, tape, offset, salvage->head, GB_RECORD_HEADER) < 0) {
         return GOBLIN_ECORRUPT;
     }

@@ -42,6 +42,11 @@ void gb_tape_close(struct gb_tape *tape)
     tape->window = NULL;
 }
 
+void gb_tape_forget(struct gb_tape *tape)
+{
+    tape->window_len = 0;
+}
+
 int gb_tape_at(struct gb_tape *tape, uint64_t offset, uint32_t len, const unsigned char **bytes)
 {
     GB_ASSERT(len <= 64 * GB_KIB);

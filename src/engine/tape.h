@@ -27,6 +27,8 @@ void gb_tape_close(struct gb_tape *tape);
 /* From here on in small reads: for work beside requests, which wait longer behind large ones than
  * it gains by them. */
 void gb_tape_narrow(struct gb_tape *tape);
+/* The segment has been written to since: the window is read anew. */
+void gb_tape_forget(struct gb_tape *tape);
 
 /* `len` (at most 64 KiB) bytes at `offset`. The pointer lives until the next call. Negative errno;
  * -ENODATA past the end of the segment. */
