@@ -309,6 +309,7 @@ static bool parse(struct run *run, int argc, char **argv)
     };
     const char *given = getenv("GOBLIN_SEED");
     uint32_t drawn = 0;
+    bool picked = false;
     (void)getrandom(&drawn, sizeof(drawn), 0);
     run->seed = drawn;
     bool good = given == NULL || parse_number(given, &run->seed);
@@ -324,7 +325,7 @@ static bool parse(struct run *run, int argc, char **argv)
             good = parse_number(optarg, &run->seed);
             break;
         case 'n':
-            good = parse_number(optarg, &run->store);
+            good = picked = parse_number(optarg, &run->store);
             break;
         case 'd':
             run->dir = optarg;
@@ -338,6 +339,9 @@ static bool parse(struct run *run, int argc, char **argv)
         default:
             good = false;
         }
+    }
+    if (run->churn_s > 0 && !picked) {
+        run->store = run->seed % 4; /* any mode on any I/O path */
     }
     return good && optind == argc && (run->kills > 0) != (run->churn_s > 0);
 }

@@ -85,6 +85,10 @@ void crash_enlarge_setting(struct crash_setting *setting)
 void crash_describe_setting(const struct crash_setting *setting, char *text, size_t len)
 {
     const struct goblin_options *options = &setting->options;
+    char checkpoints[24] = "asked for";
+    if (options->checkpoint_s != UINT32_MAX) {
+        (void)snprintf(checkpoints, sizeof(checkpoints), "every %u s", options->checkpoint_s);
+    }
     (void)snprintf(
         text, len,
         "store %" PRIu64 ": %s on %s%s, %" PRIu64 " MiB in segments of %" PRIu64
@@ -95,8 +99,7 @@ void crash_describe_setting(const struct crash_setting *setting, char *text, siz
         options->caching == GOBLIN_CACHING_BUFFERED ? " buffered" : "",
         options->size_bytes / GB_MIB, options->segment_bytes / GB_MIB, options->dir_count,
         options->lanes, options->memory_bytes / GB_MIB, options->write_block_bytes / 1024,
-        options->flush_ms, (int)options->durability,
-        options->checkpoint_s == UINT32_MAX ? "asked for" : "every second",
+        options->flush_ms, (int)options->durability, checkpoints,
         setting->heads ? ", heads apart" : "", setting->clears ? ", clears" : "",
         setting->hasty ? ", hasty" : "", setting->keys);
 }
