@@ -62,10 +62,7 @@ static void start_killed(struct gb_world *world)
 {
     assert_int_equal(goblin_checkpoint(world->fixture->store), GOBLIN_OK);
     put_some(world);
-    assert_int_equal(goblin_sync(world->fixture->store), GOBLIN_OK);
-    for (unsigned i = 0; i < GB_WORLD_OBJECTS; i++) {
-        world->objects[i].safe = world->objects[i].now;
-    }
+    gb_world_sync(world);
     gb_world_abandon(world);
 }
 

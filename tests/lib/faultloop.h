@@ -26,18 +26,20 @@ struct gb_world_state {
 struct gb_world_object {
     struct gb_world_state safe; /* on disk, as acknowledged */
     struct gb_world_state now;
-    struct gb_world_state next; /* what a call that failed was to make of it */
-    bool doubtful;              /* it may be `next` */
+    struct gb_world_state before; /* a call that failed, or the drive, if one did */
+    struct gb_world_state next;   /* what that call was to make of it */
+    bool doubtful;                /* it may be `next` */
 };
 
 struct gb_world {
     struct gb_fixture *fixture; /* options, store, reader, clock */
     struct gb_io *disk;         /* simulated; NULL: real files */
     struct gb_world_object objects[GB_WORLD_OBJECTS];
-    uint64_t seed;             /* of the last value */
-    bool misses;               /* objects may have left: a read failed, or a cache made room */
-    bool stale;                /* and others may have come back: some segments were not read */
-    bool forgets;              /* what was not acknowledged as safe may be gone: a close failed */
+    uint64_t seed; /* of the last value */
+    bool misses;   /* objects may have left: a read failed, or a cache made room */
+    bool stale;    /* and others may have come back: some segments were not read */
+    bool dying;    /* what was not acknowledged as safe may fail: the drive refused it */
+    bool forgets;  /* what was not acknowledged as safe may be gone: a close failed */
     struct goblin_error error; /* of the last opening */
     char heads[300];
 };
@@ -77,6 +79,9 @@ int gb_world_put(struct gb_world *world, uint64_t number, size_t size,
 int gb_world_stream(struct gb_world *world, uint64_t number, size_t size, uint64_t announced,
                     enum goblin_durability durability);
 int gb_world_delete(struct gb_world *world, uint64_t number, enum goblin_durability durability);
+
+/* All that has been acknowledged so far is safe from here on. */
+void gb_world_sync(struct gb_world *world);
 
 /* An operation that was to give the object this state has been answered. */
 void gb_world_answered(struct gb_world *world, uint64_t number, const struct gb_world_state *state,
