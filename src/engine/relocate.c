@@ -222,6 +222,9 @@ struct list {
 
 static int add_extents(struct list *list, const unsigned char *extents, uint32_t count)
 {
+    if (count == 0) {
+        return 0; /* an object of no bytes */
+    }
     if (list->count + count > list->capacity) {
         uint32_t capacity = 2 * (list->count + count);
         unsigned char *bytes = realloc(list->bytes, (size_t)capacity * GB_EXTENT_SIZE);
