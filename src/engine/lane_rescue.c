@@ -84,15 +84,8 @@ static bool restate(struct gb_lane *lane, struct gb_append *append, struct gb_it
     struct gb_record *record = &append->record;
     uint64_t now = item == NULL ? 0 : atomic_load_explicit(&item->sequence, memory_order_relaxed);
     if (record->type == GB_RECORD_PUT && item != NULL && now == record->sequence) {
-        uint64_t packed = atomic_load_explicit(&item->expiry_meta, memory_order_relaxed);
-        record->expires_ms = gb_expiry_of(packed);
-        record->sequence = gb_store_next_sequence(store);
-        gb_store_disk_died(store, item);
-        atomic_store_explicit(&item->place,
-                              gb_place(lane->segment->slot, append->layout.payload_offset),
-                              memory_order_relaxed);
-        atomic_store_explicit(&item->sequence, record->sequence, memory_order_relaxed);
-        gb_store_disk_born(store, item);
+        uint64_t place = gb_place(lane->segment->slot, append->layout.payload_offset);
+        gb_store_move_locked(store, item, place, record);
         return true;
     }
     if (record->type == GB_RECORD_META && item != NULL && now == record->link) {

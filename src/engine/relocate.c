@@ -164,16 +164,8 @@ static bool swing(struct gb_mover *mover, const struct source *source, struct gb
     bool same = item != NULL &&
                 atomic_load_explicit(&item->sequence, memory_order_relaxed) == source->sequence;
     if (same) {
-        uint64_t sequence = gb_store_next_sequence(store);
-        uint64_t packed = atomic_load_explicit(&item->expiry_meta, memory_order_relaxed);
-        append->record.sequence = sequence;
-        append->record.expires_ms = gb_expiry_of(packed);
-        gb_store_disk_died(store, item);
-        atomic_store_explicit(&item->place,
-                              gb_place(lane->segment->slot, append->layout.payload_offset),
-                              memory_order_relaxed);
-        atomic_store_explicit(&item->sequence, sequence, memory_order_relaxed);
-        gb_store_disk_born(store, item);
+        uint64_t place = gb_place(lane->segment->slot, append->layout.payload_offset);
+        gb_store_move_locked(store, item, place, &append->record);
     }
     gb_index_unlock(&locked);
     return same;

@@ -152,6 +152,18 @@ void gb_store_disk_died(struct goblin *store, const struct gb_item *item)
                               memory_order_relaxed);
 }
 
+void gb_store_move_locked(struct goblin *store, struct gb_item *item, uint64_t place,
+                          struct gb_record *record)
+{
+    uint64_t packed = atomic_load_explicit(&item->expiry_meta, memory_order_relaxed);
+    record->expires_ms = gb_expiry_of(packed);
+    record->sequence = gb_store_next_sequence(store);
+    gb_store_disk_died(store, item);
+    atomic_store_explicit(&item->place, place, memory_order_relaxed);
+    atomic_store_explicit(&item->sequence, record->sequence, memory_order_relaxed);
+    gb_store_disk_born(store, item);
+}
+
 void gb_store_disk_replaced(struct goblin *store, const struct gb_item *old,
                             const struct gb_item *item)
 {

@@ -207,6 +207,11 @@ static inline void gb_store_forgetful(struct goblin *store, const struct gb_item
 /* Live accounts on disk of an object's record and extents; or that it is in RAM alone. */
 void gb_store_disk_born(struct goblin *store, const struct gb_item *item);
 void gb_store_disk_died(struct goblin *store, const struct gb_item *item);
+
+/* The object's record has been laid again: the item stays where it is and gets the new place of its
+ * payload, `record` a fresh sequence and the expiry as it is now. The bucket is locked. */
+void gb_store_move_locked(struct goblin *store, struct gb_item *item, uint64_t place,
+                          struct gb_record *record);
 /* Both at once, without touching what an overwrite leaves as it was. */
 void gb_store_disk_replaced(struct goblin *store, const struct gb_item *old,
                             const struct gb_item *item);
