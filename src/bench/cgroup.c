@@ -265,3 +265,56 @@ int gb_cgroup_device(const char *path, unsigned *device_major, unsigned *device_
     *device_minor = found_minor;
     return 0;
 }
+
+/* ---- a group for one other process --------------------------------------------------------- */
+
+/* The directory of this process's own group with the memory controller, and the file of the limit
+ * in groups below it. */
+static int memory_home(const char *root, char *home, size_t home_len, const char **limit)
+{
+    char path[PATH_MAX];
+    snprintf(path, sizeof(path), "%s/cgroup.controllers", root);
+    if (access(path, F_OK) != 0) {
+        *limit = "memory.limit_in_bytes";
+        return cgroup_home(root, "memory", home, home_len);
+    }
+    *limit = "memory.max";
+    int rc = cgroup_home(root, "", home, home_len);
+    return rc < 0 ? rc : cgroup_write(home, "cgroup.subtree_control", "+memory");
+}
+
+int gb_cgroup_make(char path[PATH_MAX], const char *root, const char *name, uint64_t memory_bytes,
+                   struct goblin_error *error)
+{
+    char home[PATH_MAX];
+    char value[32];
+    const char *limit = NULL;
+    int rc = memory_home(root ? root : "/sys/fs/cgroup", home, sizeof(home), &limit);
+    snprintf(value, sizeof(value), "%llu", (unsigned long long)memory_bytes);
+    if (rc == 0 && (size_t)snprintf(path, PATH_MAX, "%s/%s", home, name) >= PATH_MAX) {
+        rc = -ENAMETOOLONG;
+    }
+    if (rc == 0 && mkdir(path, 0755) < 0) {
+        rc = -errno;
+    } else if (rc == 0) {
+        rc = cgroup_write(path, limit, value);
+        if (rc < 0) {
+            rmdir(path);
+        }
+    }
+    if (rc < 0) {
+        gb_explain_set(error, "no memory cgroup of %s bytes: %s", value, strerror(-rc));
+        path[0] = '\0';
+    }
+    return rc;
+}
+
+int gb_cgroup_join(const char *path)
+{
+    return cgroup_write(path, "cgroup.procs", "0");
+}
+
+int gb_cgroup_remove(const char *path)
+{
+    return rmdir(path) < 0 ? -errno : 0;
+}

@@ -44,4 +44,18 @@ int gb_cgroup_enter(struct gb_cgroup *group, const char *root,
 /* Harmless on a zeroed struct. Returns 0, or the first fault; it goes on after one. */
 int gb_cgroup_leave(struct gb_cgroup *group);
 
+/* ---- a group for one other process: memory alone -------------------------------------------- */
+
+/* Makes the group `name` below the one this process is in, limited to `memory_bytes`, page cache
+ * included, under the mount `root` (NULL: /sys/fs/cgroup). Owns: gb_cgroup_remove. A fault leaves
+ * path[0] '\0' and is explained. */
+int gb_cgroup_make(char path[PATH_MAX], const char *root, const char *name, uint64_t memory_bytes,
+                   struct goblin_error *error);
+
+/* Moves this process into it; for a child before it becomes the program. */
+int gb_cgroup_join(const char *path);
+
+/* Its processes must have ended. */
+int gb_cgroup_remove(const char *path);
+
 #endif

@@ -25,6 +25,16 @@ int gb_procfs_reset_peak(void);
 /* What a new program can use without swapping. */
 int gb_procfs_available(uint64_t *bytes);
 
+struct gb_procfs_cost {
+    double cpu_s; /* all its threads, ended ones too; in ticks of the kernel, mostly 10 ms */
+    uint64_t private_bytes; /* resident and its own */
+    uint64_t shared_bytes;  /* resident and of files or shared memory */
+};
+int gb_procfs_cost(pid_t pid, struct gb_procfs_cost *cost);
+
+/* A process and its descendants; returns how many, at most `room`. -ESRCH: there is none. */
+int gb_procfs_tree(pid_t root, pid_t *pids, int room);
+
 /* What everybody has written to the block device below `path` since it appeared, by
  * the device's stat file in /sys. Errors: -ENODEV: it lies on no block device. */
 int gb_procfs_device(const char *path, uint64_t *write_bytes);
