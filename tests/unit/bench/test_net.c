@@ -1,0 +1,266 @@
+/* What goblin-bench net computes from made-up figures; its options, sets and command lines. */
+#include "bench/net.h"
+
+#include <errno.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/bits.h"
+#include "bench/scratch.h"
+
+enum { ARGUMENTS_MAX = 16 };
+
+/* ---- the command line ---------------------------------------------------------------------- */
+
+static int parse(struct gb_net_options *options, struct goblin_error *error, const char *line)
+{
+    static char text[256];
+    char *argv[ARGUMENTS_MAX] = {(char[]){"net"}};
+    int argc = 1;
+    char *rest = NULL;
+    snprintf(text, sizeof(text), "%s", line);
+    for (char *word = strtok_r(text, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) {
+        assert_true(argc < ARGUMENTS_MAX);
+        argv[argc++] = word;
+    }
+    error->text[0] = '\0';
+    return gb_net_options_parse(options, argc, argv, error);
+}
+
+static void net_options__have_defaults_and_limits(void **state)
+{
+    (void)state;
+    static const char *const bad[][2] = {
+        {"--out b", "--dir"},
+        {"--dir a --cases small,", "\"\" is no case"},
+        {"--dir a --cases smal", "\"smal\" is no case"},
+        {"--dir a --cases small,ram,small", "twice"},
+        {"--dir a --peers goblin,apache", "apache"},
+        {"--dir a --threads 2 --connections 1", "--connections"},
+        {"--dir a --pin --threads 60 --server-threads 60 --connections 60", "--pin"},
+        {"--dir a --depth 5000", "--depth"},
+    };
+    struct gb_net_options options;
+    struct goblin_error error;
+    assert_int_equal(parse(&options, &error, "--dir a --peers goblin,extstore"), 0);
+    size_t count = 0;
+    const struct gb_net_case *all = gb_net_cases(&count);
+    assert_int_equal(options.case_count, count);
+    assert_ptr_equal(options.cases[count - 1], &all[count - 1]);
+    assert_string_equal(options.peers, "goblin,extstore");
+    assert_string_equal(options.command, "goblin-bench net --dir a --peers goblin,extstore");
+    assert_int_equal(options.connections, 16);
+    assert_int_equal(parse(&options, &error, "--dir a --cases ram,small"), 0);
+    assert_int_equal(options.case_count, 2);
+    assert_string_equal(options.cases[0]->name, "ram");
+    assert_int_equal(parse(&options, &error, "--list"), 0);
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        assert_int_equal(parse(&options, &error, bad[i][0]), -EINVAL);
+        assert_non_null(strstr(error.text, bad[i][1]));
+    }
+}
+
+/* ---- rows ---------------------------------------------------------------------------------- */
+
+static struct gb_net net;
+static struct gb_net_tally tally;
+
+static void forget_rows(void)
+{
+    for (size_t i = 0; i < net.row_count; i++) {
+        free(net.rows[i]);
+    }
+    net = (struct gb_net){0};
+}
+
+static struct gb_net_row *turn(const char *peer, uint64_t gets, uint64_t bytes, double seconds)
+{
+    struct gb_net_row *row = gb_net_row(&net, "some", "get", peer);
+    assert_non_null(row);
+    gb_net_tally_init(&tally);
+    tally.requests = gets;
+    tally.asked = gets;
+    tally.hits = gets;
+    tally.got_bytes = bytes;
+    tally.seconds = seconds;
+    gb_net_row_add(row, &tally, 0.5, gets);
+    return row;
+}
+
+static void row__sums_turns_and_keeps_their_extremes(void **state)
+{
+    (void)state;
+    struct gb_net_row *row = turn("memcached", 1000, GB_MIB, 1);
+    assert_ptr_equal(turn("memcached", 3000, GB_MIB, 1), row);
+    assert_int_equal(net.row_count, 1);
+    assert_int_equal(row->turns, 2);
+    assert_true(row->ops_least == 1000 && row->ops_most == 3000);
+    assert_true(gb_net_row_ops(row) == 2000);
+    assert_true(gb_net_row_mib_s(row) == 1);
+    assert_true(fabs(gb_net_row_cpu_us(row) - 250) < 1e-9);
+    assert_int_equal(row->rss_bytes, 3000);
+    forget_rows();
+}
+
+static void ratio__is_of_requests_where_values_are_small_and_of_bytes_where_not(void **state)
+{
+    (void)state;
+    const struct gb_net_row *other = turn("memcached", 1000, 1000 * GB_KIB, 1);
+    assert_true(gb_net_row_ratio(&net, other) == 0);
+    const struct gb_net_row *ours = turn("goblin", 3000, 1000 * GB_KIB, 1);
+    assert_true(gb_net_row_ratio(&net, other) == 3);
+    assert_true(gb_net_row_ratio(&net, ours) == 0);
+    forget_rows();
+    /* Twice the requests, most of which a shedding peer missed, but half the bytes. */
+    turn("goblin", 1000, 1000 * GB_MIB, 1);
+    other = turn("extstore", 2000, 500 * GB_MIB, 1);
+    assert_true(gb_net_row_ratio(&net, other) == 2);
+    forget_rows();
+}
+
+static void run__is_void_with_wrong_values_or_losses_of_ours(void **state)
+{
+    (void)state;
+    struct gb_net_row *other = turn("extstore", 10, 10, 1);
+    struct gb_net_row *ours = turn("goblin", 10, 10, 1);
+    other->lost = 5;
+    assert_false(gb_net_is_void(&net));
+    ours->lost = 1;
+    assert_true(gb_net_is_void(&net));
+    ours->lost = 0;
+    other->tally.wrong = 1;
+    assert_true(gb_net_is_void(&net));
+    other->tally.wrong = 0;
+    other->tally.errors = 1;
+    assert_true(gb_net_is_void(&net));
+    forget_rows();
+}
+
+/* ---- sets and peers ------------------------------------------------------------------------ */
+
+static void set__spreads_sizes_and_is_written_as_files(void **state)
+{
+    (void)state;
+    char dir[] = "/tmp/goblin-net-XXXXXX";
+    char path[128];
+    char key[GB_CORPUS_KEY_MAX];
+    struct goblin_error error;
+    struct gb_net_set set;
+    const struct gb_net_set_options options = {
+        .total_bytes = 4 * GB_MIB,
+        .least_bytes = 1000,
+        .most_bytes = 100000,
+        .seed = 3,
+    };
+    assert_non_null(mkdtemp(dir));
+    assert_int_equal(gb_net_set_init(&set, &options, &error), 0);
+    assert_in_range(set.corpus.total_bytes, 4 * GB_MIB, 4 * GB_MIB + 100000);
+    assert_int_equal(set.schedule.count, 100000);
+    assert_int_equal(gb_net_set_write(&set, dir, &error), 0);
+    assert_int_equal(gb_net_set_forget(&set, dir, &error), 0);
+    for (uint64_t i = 0; i < set.corpus.count; i++) {
+        static unsigned char bytes[100001];
+        size_t len = gb_corpus_key(&set.corpus, i, key);
+        snprintf(path, sizeof(path), "%s/%.*s", dir, (int)len, key);
+        FILE *file = fopen(path, "re");
+        assert_non_null(file);
+        assert_in_range(set.corpus.sizes[i], 1000, 100000);
+        assert_int_equal(fread(bytes, 1, sizeof(bytes), file), set.corpus.sizes[i]);
+        assert_true(
+            gb_payload_verify(&set.payload, i, set.corpus.sizes[i], 0, bytes, set.corpus.sizes[i]));
+        fclose(file);
+    }
+    gb_net_set_fini(&set);
+    gb_net_set_fini(&set);
+    gb_scratch_remove(dir);
+}
+
+static void set__of_nothing_is_refused(void **state)
+{
+    (void)state;
+    struct goblin_error error;
+    struct gb_net_set set;
+    const struct gb_net_set_options options = {.least_bytes = 1, .most_bytes = 1};
+    assert_int_equal(gb_net_set_init(&set, &options, &error), -EINVAL);
+}
+
+static bool has_words(const struct gb_net_argv *argv, const char *first, const char *second)
+{
+    for (size_t i = 0; i + 1 < argv->count; i++) {
+        if (strcmp(argv->words[i], first) == 0 && strcmp(argv->words[i + 1], second) == 0) {
+            return argv->words[argv->count] == NULL;
+        }
+    }
+    return false;
+}
+
+/* What memcached 1.6.18 demands: an item's most is a multiple of its chunks, and a page one of the
+ * write buffers, which hold the largest item. */
+static void extstore__is_given_sizes_that_memcached_accepts(void **state)
+{
+    (void)state;
+    struct goblin_error error;
+    const struct gb_net_server server = {.name = "extstore", .port = 4711, .dir = "/d"};
+    struct gb_net_plan plan = {
+        .memory_bytes = 256 * GB_MIB,
+        .store_bytes = GB_GIB,
+        .value_bytes = 8 * GB_MIB,
+        .threads = 3,
+    };
+    struct gb_net_argv argv = {.count = 0};
+    assert_int_equal(gb_net_peer_find("extstore")->command(&plan, &server, &argv, &error), 0);
+    assert_true(has_words(&argv, "-I", "9437184"));
+    assert_true(has_words(&argv, "-m", "256"));
+    assert_true(has_words(&argv, "-p", "4711"));
+    assert_true(has_words(&argv, "-t", "3"));
+    assert_true(has_words(&argv, "-o", "ext_path=/d/extstore:1024M,ext_wbuf_size=16"));
+    plan.value_bytes = 1024;
+    argv = (struct gb_net_argv){.count = 0};
+    assert_int_equal(gb_net_peer_find("extstore")->command(&plan, &server, &argv, &error), 0);
+    assert_true(has_words(&argv, "-I", "1048576"));
+    assert_true(has_words(&argv, "-o", "ext_path=/d/extstore:1024M,ext_wbuf_size=4"));
+    assert_null(gb_net_peer_find("squid"));
+}
+
+static void server__that_does_not_start_leaves_its_last_words(void **state)
+{
+    (void)state;
+    char dir[] = "/tmp/goblin-net-XXXXXX";
+    struct goblin_error error;
+    struct gb_net_argv argv = {.count = 0};
+    struct gb_net_server server = {.name = "some"};
+    assert_non_null(mkdtemp(dir));
+    snprintf(server.dir, sizeof(server.dir), "%s", dir);
+    assert_int_equal(gb_net_server_port(&server.port, &error), 0);
+    gb_net_argv_add(&argv, "/bin/sh");
+    gb_net_argv_add(&argv, "-c");
+    gb_net_argv_add(&argv, "echo begun; echo no %s >&2; exit 3", "room");
+    assert_int_equal(gb_net_server_start(&server, &argv, 0, &error), -ECHILD);
+    assert_string_equal(error.text, "some ended before it listened: no room");
+    assert_int_equal(server.pid, 0);
+    assert_int_equal(gb_net_server_stop(&server), 0);
+    gb_scratch_remove(dir);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(net_options__have_defaults_and_limits),
+        cmocka_unit_test(row__sums_turns_and_keeps_their_extremes),
+        cmocka_unit_test(ratio__is_of_requests_where_values_are_small_and_of_bytes_where_not),
+        cmocka_unit_test(run__is_void_with_wrong_values_or_losses_of_ours),
+        cmocka_unit_test(set__spreads_sizes_and_is_written_as_files),
+        cmocka_unit_test(set__of_nothing_is_refused),
+        cmocka_unit_test(extstore__is_given_sizes_that_memcached_accepts),
+        cmocka_unit_test(server__that_does_not_start_leaves_its_last_words),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
