@@ -74,6 +74,8 @@ struct goblin_request {
     uint64_t offset;         /* of the range; at or past the end gives an empty chunk */
     uint64_t length;         /* 0: to the end; cut off at the end */
     unsigned flags;
+    unsigned ahead; /* tail chunks that may be on their way or held at once, so that one consumer
+                       who is slow leaves buffers to others; 0: as many as depth and buffers let */
     goblin_chunk_fn on_chunk;
     goblin_done_fn on_done; /* may be NULL for goblin_get */
     void *arg;

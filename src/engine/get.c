@@ -49,6 +49,12 @@ void gb_get_recycle(struct gb_get *get)
     while (get->piece_count > 0) {
         gb_tail_release(get, &get->pieces[get->piece_head], false);
     }
+    for (unsigned i = 0; get->held > 0 && i < reader->buffer_count; i++) {
+        if (reader->buffers[i].holder == get) {
+            reader->buffers[i].holder = NULL; /* stays with the caller, on nobody's account */
+            get->held--;
+        }
+    }
     for (unsigned i = 0; i < 2; i++) {
         get->windows[i].used = false;
         get->windows[i].refs = 0;
@@ -465,6 +471,7 @@ static struct gb_get *take_get(struct goblin_reader *reader, struct goblin_reque
     get->plan_at = 0;
     get->accesses = 0;
     get->promotion.place = 0;
+    get->ahead = request->ahead;
     get->next = reader->active;
     reader->active = get;
     reader->active_count++;

@@ -140,8 +140,13 @@ void goblin_reader_destroy(struct goblin_reader *reader)
 
 void gb_reader_give_buffer(struct goblin_reader *reader, unsigned number)
 {
-    GB_ASSERT(number < reader->buffer_count && reader->buffers[number].used);
-    reader->buffers[number].used = false;
+    struct gb_chunk_buffer *buffer = &reader->buffers[number];
+    GB_ASSERT(number < reader->buffer_count && buffer->used);
+    if (buffer->holder != NULL) {
+        buffer->holder->held--;
+        buffer->holder = NULL;
+    }
+    buffer->used = false;
     reader->buffers_free++;
 }
 

@@ -100,6 +100,8 @@ struct gb_get {
     unsigned piece_head;
     unsigned piece_count;
     unsigned in_flight; /* device reads, windows included */
+    unsigned ahead;     /* the request's; 0: no limit */
+    unsigned held;      /* buffers that the caller holds */
     bool first_planned;
     bool tail_handed; /* the first piece has been handed over */
     struct gb_window windows[2];
@@ -113,6 +115,7 @@ struct gb_get {
 
 struct gb_chunk_buffer {
     unsigned char *data;
+    struct gb_get *holder; /* the request that counts it as held */
     bool used;
 };
 

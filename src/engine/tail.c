@@ -258,11 +258,16 @@ static bool waits_for_first(const struct gb_get *get)
            get->end - get->plan_at > LONG_TAIL;
 }
 
+static bool may_read_on(const struct gb_get *get)
+{
+    return get->plan_at < get->end && get->piece_count < get->reader->depth &&
+           (get->ahead == 0 || get->piece_count + get->held < get->ahead);
+}
+
 int gb_tail_plan(struct gb_get *get)
 {
     struct goblin_reader *reader = get->reader;
-    while (get->plan_at < get->end && get->piece_count < reader->depth &&
-           reader->buffers_free > 0) {
+    while (may_read_on(get) && reader->buffers_free > 0) {
         if (waits_for_first(get)) {
             return 0;
         }
@@ -288,7 +293,7 @@ int gb_tail_plan(struct gb_get *get)
             get->plan_at = get->start;
         }
     }
-    if (get->plan_at < get->end && get->piece_count < reader->depth) {
+    if (may_read_on(get)) {
         reader->starved = true;
     }
     return 0;
@@ -360,7 +365,10 @@ void gb_tail_release(struct gb_get *get, struct gb_piece *piece, bool keep_buffe
     if (piece->window != NULL) {
         piece->window->refs--;
     }
-    if (!keep_buffer && piece->buffer != GB_NO_BUFFER) {
+    if (piece->buffer != GB_NO_BUFFER && keep_buffer) {
+        get->reader->buffers[piece->buffer].holder = get;
+        get->held++;
+    } else if (piece->buffer != GB_NO_BUFFER) {
         gb_reader_give_buffer(get->reader, piece->buffer);
     }
     get->piece_head = (get->piece_head + 1) % GB_DEPTH_MAX;

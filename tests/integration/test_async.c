@@ -402,6 +402,40 @@ static void release__lets_a_starved_request_go_on(void **state)
     goblin_reader_destroy(reader);
 }
 
+static void ahead__leaves_buffers_to_others(void **state)
+{
+    struct gb_fixture *fixture = *state;
+    static struct ask asks[2];
+    open_filled(fixture);
+    struct goblin_reader *reader = make_reader(fixture, 4, 4);
+    prepare(&asks[0], fixture, reader, 5);
+    asks[0].answer = GOBLIN_CHUNK_HOLD;
+    asks[0].request.flags = GOBLIN_GET_QUIET;
+    asks[0].request.ahead = 2;
+    assert_int_equal(goblin_submit(reader, &asks[0].request), GOBLIN_OK);
+    while (asks[0].holds < 3) { /* the head and two of the tail */
+        assert_true(goblin_poll(reader, -1) >= 0);
+    }
+    prepare(&asks[1], fixture, reader, 11);
+    asks[1].request.flags = GOBLIN_GET_QUIET;
+    assert_int_equal(goblin_submit(reader, &asks[1].request), GOBLIN_OK);
+    while (asks[1].done == 0) {
+        assert_true(goblin_poll(reader, -1) >= 0);
+    }
+    expect_whole(&asks[1]);
+    assert_int_equal(asks[0].holds, 3);
+    while (asks[0].done == 0) {
+        while (asks[0].holds > 0) {
+            expect_held(&asks[0]);
+            goblin_release(reader, asks[0].hold[--asks[0].holds]);
+        }
+        assert_true(goblin_poll(reader, -1) >= 0);
+        assert_in_range(asks[0].holds, 0, 2);
+    }
+    expect_whole(&asks[0]);
+    goblin_reader_destroy(reader); /* what is held of a request that is over is nobody's to count */
+}
+
 /* ---- readiness ----------------------------------------------------------------------------- */
 
 /* An event loop: polls only when the eventfd says so. */
@@ -553,6 +587,7 @@ int main(void)
         GB_ON_BOTH_PATHS(hold__keeps_resident_bytes),
         GB_ON_BOTH_PATHS(hold__keeps_tail_chunks),
         GB_ON_BOTH_PATHS(release__lets_a_starved_request_go_on),
+        GB_ON_BOTH_PATHS(ahead__leaves_buffers_to_others),
         GB_ON_BOTH_PATHS(eventfd__tells_when_to_poll),
         GB_ON_BOTH_PATHS(eventfd__tells_of_chains_too),
         GB_ON_BOTH_PATHS(submit__gives_at_once_what_waits_to_be_written),
