@@ -162,6 +162,7 @@ struct gb_backend_ops {
     int (*read)(struct gb_backend *backend, struct gb_loop *loop, struct goblin_request *request);
     int (*stat)(struct gb_backend *backend, struct gb_loop *loop, struct goblin_slice key,
                 struct goblin_info *info);
+    void (*count_streams)(struct gb_backend *backend, unsigned *active, unsigned *waiting);
     void (*destroy)(struct gb_backend *backend);
 };
 
@@ -169,9 +170,16 @@ struct gb_backend {
     const struct gb_backend_ops *ops;
 };
 
-/* The store of this process. Borrows store, work and limits until it is destroyed. */
-int gb_backend_create_local(struct gb_backend **out, struct goblin *store, struct gb_work *work,
-                            struct gb_limits *limits);
+struct gb_backend_local_options {
+    struct goblin *store; /* borrowed, as the workers, until it is destroyed */
+    struct gb_work *work;
+    unsigned streams;                  /* at once */
+    enum goblin_durability durability; /* as the store was opened with */
+};
+
+/* The store of this process. */
+int gb_backend_create_local(struct gb_backend **out,
+                            const struct gb_backend_local_options *options);
 void gb_backend_destroy(struct gb_backend *backend);
 
 /* Streams under way, and in line. Threads: any. */

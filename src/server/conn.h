@@ -159,7 +159,7 @@ void gb_conn_commit(struct gb_conn *conn, size_t len);
 
 /* Too much is unsent: whoever produces output by himself (listings, events) stops until
  * on_drained. */
-bool gb_conn_full(const struct gb_conn *conn);
+bool gb_conn_full(struct gb_conn *conn);
 size_t gb_conn_unsent(const struct gb_conn *conn);
 
 /* ---- objects on their way out -------------------------------------------------------------- */

@@ -25,6 +25,12 @@
 struct gb_log;
 struct gb_loop;
 
+/* Access lines of one loop, on their way to the file. */
+struct gb_log_buffer {
+    char *bytes;
+    size_t len;
+};
+
 enum gb_log_format { GB_LOG_FORMAT_TEXT = 0, GB_LOG_FORMAT_JSON = 1 };
 
 struct gb_log_options {
@@ -84,11 +90,13 @@ void gb_log_event(struct gb_log *log, enum goblin_log_level level, const char *e
                   const struct gb_log_field *fields, size_t count);
 
 /* For goblin_options.log: `arg` is the struct gb_log. */
-void gb_log_engine(void *arg, enum goblin_log_level level, const char *line);
+void gb_log_engine(void *arg, enum goblin_log_level level, const char *text);
 
 /* Whether gb_log_access would do anything for a request of this length: spares the filling in. */
 bool gb_log_wants_access(const struct gb_log *log, uint64_t duration_ns);
 void gb_log_access(struct gb_loop *loop, const struct gb_log_access *access);
 void gb_log_flush(struct gb_loop *loop);
+/* At the loop's end. */
+void gb_log_drop_buffer(struct gb_loop *loop);
 
 #endif

@@ -25,13 +25,12 @@
 #include <goblin/reader.h>
 
 #include "server/limits.h"
+#include "server/log.h"
 #include "server/wheel.h"
 
 struct gb_backend;
 struct gb_conn;
-struct gb_log;
 struct gb_loop;
-struct gb_metrics;
 struct gb_protocol;
 struct gb_server;
 struct gb_work;
@@ -72,9 +71,10 @@ struct gb_waiter {
 };
 
 struct gb_line {
-    struct gb_waiter ends; /* head of a circular list */
-    struct gb_waiter *woken;
-    size_t count;
+    struct gb_waiter ends;   /* head of a circular list */
+    struct gb_waiter *woken; /* whose turn it is */
+    _Atomic unsigned *total; /* of all loops' lines for the same thing, or NULL */
+    struct gb_loop *loop;
 };
 
 struct gb_loop {
@@ -96,6 +96,7 @@ struct gb_loop {
     struct gb_line bytes_line;   /* for gb_limits_take */
     struct gb_line request_line; /* for gb_backend_read that said -EAGAIN */
 
+    struct gb_log_buffer access_lines;
     struct gb_conn *conns; /* all of this loop */
     bool draining;
 
@@ -111,6 +112,9 @@ void gb_loop_post(struct gb_loop *loop, struct gb_post *post);
 
 void gb_loop_add_hook(struct gb_loop *loop, struct gb_hook *hook);
 void gb_loop_remove_hook(struct gb_loop *loop, struct gb_hook *hook);
+
+/* Arms a deadline in the loop's wheel. Drop it with gb_wheel_drop(&loop->wheel, …). */
+void gb_loop_arm(struct gb_loop *loop, struct gb_deadline *deadline, int64_t at_ms);
 
 /* Nanoseconds of the monotonic clock, read now: for latencies. Threads: any. */
 uint64_t gb_loop_clock_ns(void);
@@ -142,6 +146,8 @@ struct gb_loop_options {
     struct gb_limits *limits;
     struct gb_log *log;
     struct goblin_reader_options reader;
+    struct gb_loop *const *loops; /* all of the server, this one too; borrowed */
+    const unsigned *loop_count;
     int64_t (*clock)(void *arg); /* monotonic milliseconds; NULL: CLOCK_MONOTONIC */
     void *clock_arg;
     goblin_clock_fn wall_clock; /* NULL: CLOCK_REALTIME */
@@ -152,12 +158,19 @@ struct gb_loop_options {
 int gb_loop_create(struct gb_loop **out, const struct gb_loop_options *options,
                    struct goblin_error *error);
 
-/* Accepts from a socket that listens. Owns: fd, from here on, also when it fails. `state` is what
- * the protocol's start gave for this loop. Before gb_loop_start. */
-int gb_loop_listen(struct gb_loop *loop, const struct gb_listener *listener, void *state, int fd);
+/* Serves a protocol from here on; `state` is what its start gave for this loop. Before
+ * gb_loop_start, and on all loops in the same order. */
+void gb_loop_serve(struct gb_loop *loop, const struct gb_protocol *protocol, void *state);
+
+/* Accepts from a socket that listens, for a protocol that is served. Owns: fd, from here on. Before
+ * gb_loop_start. Errors: any of libuv's. */
+int gb_loop_listen(struct gb_loop *loop, const struct gb_listener *listener, int fd);
 
 /* Runs the loop in a thread of its own. */
 int gb_loop_start(struct gb_loop *loop);
+
+/* Has every protocol read its files anew. Threads: any; not again before it has been done. */
+void gb_loop_reload(struct gb_loop *loop);
 
 /* Stops accepting and closes connections as they fall idle. Threads: any, once. */
 void gb_loop_drain(struct gb_loop *loop);
@@ -166,8 +179,5 @@ void gb_loop_drain(struct gb_loop *loop);
  * loop's own. */
 void gb_loop_stop(struct gb_loop *loop);
 void gb_loop_destroy(struct gb_loop *loop);
-
-/* When the loop last woke, in monotonic milliseconds: the watchdog's question. Threads: any. */
-int64_t gb_loop_last_turn_ms(const struct gb_loop *loop);
 
 #endif

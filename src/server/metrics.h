@@ -35,7 +35,7 @@
 /* X(name, help): only grow. */
 #define GB_METRICS_COUNTERS(X)                                                                     \
     X(accepted, "connections accepted")                                                            \
-    X(refused, "connections closed at once because there were too many")                           \
+    X(accept_stops, "times accepting stopped: too many connections, or no bytes or descriptors")   \
     X(accept_errors, "accepts that failed")                                                        \
     X(bytes_in, "bytes received")                                                                  \
     X(bytes_out, "bytes sent")                                                                     \

@@ -6,7 +6,7 @@
  * owns its sockets (libmicrohttpd) gives it to its library, and tells gb_limits_end when it is
  * closed. protocols.c lists the protocols of the program; tests bring their own.
  *
- * Threads: `start`, `accept`, `drain` and `stop` of a loop run on that loop's thread.
+ * Threads: those of a loop run on its thread; `start` before that begins, `stop` at its end.
  */
 #ifndef GB_SERVER_PROTOCOL_H
 #define GB_SERVER_PROTOCOL_H
@@ -19,9 +19,14 @@ struct gb_listener;
 struct gb_protocol {
     const char *name; /* "memcache", "http": in logs, metrics and options */
 
-    /* Once per loop and protocol that listens, before the first socket. `options` are the
-     * protocol's own out of gb_server_options. *state is handed to the other calls. May be NULL.
-     * Returns GOBLIN_OK, or a fault explained in `error`: the server does not start. */
+    /* A command line that talks to it, shown when the server starts: the words ADDRESS, HOST and
+     * PORT are replaced. */
+    const char *example;
+
+    /* Once per loop and protocol that listens, before the first socket. `options` are those of the
+     * first of its listeners; each listener carries its own (gb_listener). *state is handed to the
+     * other calls. May be NULL. Returns GOBLIN_OK, or a fault explained in `error`: the server
+     * does not start. */
     int (*start)(struct gb_loop *loop, const void *options, void **state,
                  struct goblin_error *error);
 

@@ -53,6 +53,10 @@ struct gb_server_options {
     struct gb_log_options log;
     bool quiet_start; /* no words about how to talk to it on standard output */
 
+    /* Called once, when all listeners accept; may be NULL. */
+    void (*on_ready)(void *arg, struct gb_server *server);
+    void *on_ready_arg;
+
     int64_t (*clock)(void *arg); /* monotonic milliseconds for deadlines; NULL: CLOCK_MONOTONIC */
     void *clock_arg;
 };

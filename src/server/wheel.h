@@ -39,6 +39,10 @@ void gb_wheel_arm(struct gb_wheel *wheel, struct gb_deadline *deadline, int64_t 
 void gb_wheel_drop(struct gb_wheel *wheel, struct gb_deadline *deadline);
 bool gb_wheel_is_armed(const struct gb_deadline *deadline);
 
+/* When the next turn may have something to do: at or before the soonest deadline, and not later
+ * than `within_ms` from the last turn. */
+int64_t gb_wheel_soonest_ms(const struct gb_wheel *wheel, int64_t within_ms);
+
 /* Fires what is due. Returns how many. */
 size_t gb_wheel_turn(struct gb_wheel *wheel, int64_t now_ms);
 
