@@ -27,7 +27,8 @@ extern "C" {
     X(GOBLIN_ECLOSED, -2010, "the store is closing")                                               \
     X(GOBLIN_ECANCELED, -2011, "the request was cancelled")                                        \
     X(GOBLIN_EDRIVE, -2012, "a drive of the store is missing")                                     \
-    X(GOBLIN_EUNORDERED, -2013, "the store was opened without keys in order: `ordered` is off")
+    X(GOBLIN_EUNORDERED, -2013, "the store was opened without keys in order: `ordered` is off")    \
+    X(GOBLIN_ESEGMENT, -2014, "a segment of the store cannot be read")
 
 enum goblin_error_code {
 #define GOBLIN_X(name, code, sentence) name = (code),

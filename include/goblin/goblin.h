@@ -65,9 +65,9 @@ struct goblin_slice {
  * Owns:   *out is the caller's until goblin_close. Options are copied.
  * Blocks: reads the checkpoint or the segments' summaries; heads warm in the background.
  * Errors: GOBLIN_ENOTSTORE (a directory that is neither empty nor a store is never touched),
- *         GOBLIN_EFORMAT, GOBLIN_EIDENTITY, GOBLIN_EDRIVE (see `degraded`), GOBLIN_EOPTION,
- *         -EBUSY (open elsewhere), -ENOENT (no store and no `create`), -ENOMEM, any errno of the
- *         file system. */
+ *         GOBLIN_EFORMAT, GOBLIN_EIDENTITY, GOBLIN_EDRIVE and GOBLIN_ESEGMENT (see `degraded`),
+ *         GOBLIN_EOPTION, -EBUSY (open elsewhere), -ENOENT (no store and no `create`), -ENOMEM, any
+ *         errno of the file system. */
 GOBLIN_NODISCARD int goblin_open(struct goblin **out, const struct goblin_options *options,
                                  struct goblin_error *error);
 

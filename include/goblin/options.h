@@ -82,8 +82,10 @@ struct goblin_options {
      * them, as long as one is there, with a logged line for each; what lay on them is missed. When
      * one comes back after the store was opened without it, it is emptied and used again, for what
      * it holds may have been replaced since; an empty directory in its place is used with `create`.
-     * A store in store mode does neither unasked (GOBLIN_EDRIVE). */
-    bool degraded;     /* store mode: open without drives that are missing */
+     * A store in store mode does neither unasked (GOBLIN_EDRIVE). The same goes for segments of
+     * which neither header can be read (GOBLIN_ESEGMENT); after a crash a cache also drops what
+     * they may have replaced. */
+    bool degraded;     /* store mode: open without missing drives, or such segments */
     bool readd_drives; /* empty and use drives that missed an opening, use empty directories in the
                           place of lost ones */
 

@@ -39,6 +39,7 @@ extern "C" {
     X(write_errors, "device writes that failed")                                                   \
     X(blocks_rescued, "of these, blocks whose records were written elsewhere")                     \
     X(checksum_errors, "units that did not match their checksum")                                  \
+    X(headers_by_copy, "segments of which one header could not be read, and the other one did")    \
     X(promotions, "objects made whole in RAM")                                                     \
     X(promotions_refused, "candidates worth less than what they would push out")                   \
     X(arena_moved_bytes, "bytes moved by reclaiming RAM")                                          \
@@ -51,7 +52,7 @@ extern "C" {
     X(left_disk, "objects evicted for lack of disk")                                               \
     X(left_ram, "objects evicted for lack of RAM")                                                 \
     X(left_bad, "objects dropped because they could not be read")                                  \
-    X(left_drive, "objects lost with a drive, as far as the others tell")                          \
+    X(left_drive, "objects lost with a drive or segment, as far as the others tell")               \
     X(left_admission, "objects dropped from RAM that were never written to disk")                  \
     X(admission_refused, "values kept in RAM alone")                                               \
     X(admission_written, "of these written when they were asked for")                              \

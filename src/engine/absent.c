@@ -1,15 +1,17 @@
-/* What the loss of a drive costs besides the objects that lay on it. docs/adr/0008 explains. */
+/* What the loss of a drive, or of a segment, costs besides the objects that lay on it.
+ * docs/adr/0008 and 0012 explain. */
 #include "engine/drive.h"
 #include "engine/recover.h"
 
 bool gb_absent_note(struct goblin *store, uint32_t slot)
 {
-    bool lost = store->drives[store->segments.table[slot].drive].bereft;
+    const struct gb_segment *segment = &store->segments.table[slot];
+    bool lost = segment->doubt < 0 || store->drives[segment->drive].bereft;
     gb_tally_add_shared(&store->tally, GB_COUNT_left_drive, lost);
     return lost;
 }
 
-/* Whether the lane may have written to a drive that has been lost. */
+/* Whether the lane may have written to a drive or segment that has been lost. */
 static bool touched_lost(const struct goblin *store, unsigned lane)
 {
     unsigned home = gb_segments_home(&store->segments, lane);
@@ -17,7 +19,7 @@ static bool touched_lost(const struct goblin *store, unsigned lane)
     if (home >= store->drive_count || strayed) {
         return gb_drives_bereft(store->drives, store->drive_count);
     }
-    return store->drives[home].bereft;
+    return store->drives[home].bereft || store->drives[home].pierced;
 }
 
 struct doubt {
@@ -49,8 +51,8 @@ void gb_absent_settle(struct goblin *store, bool exact)
     }
     if (store->options.mode == GOBLIN_MODE_STORE) {
         gb_store_log(store, GOBLIN_LOG_WARN,
-                     "the store was not closed before a drive was lost: an object whose last value "
-                     "lay on it may be there as it was before");
+                     "the store was not closed before a drive or segment was lost: an object whose "
+                     "last value lay on it may be there as it was before");
         return;
     }
     uint64_t cursor = 0;
@@ -59,7 +61,7 @@ void gb_absent_settle(struct goblin *store, bool exact)
     } while (cursor != 0);
     gb_tally_add_shared(&store->tally, GB_COUNT_left_drive, doubt.count);
     gb_store_log(store, GOBLIN_LOG_WARN,
-                 "the store was not closed before a drive was lost: %llu objects on others are "
-                 "dropped, for it may have held newer values of them",
+                 "the store was not closed before a drive or segment was lost: %llu other objects "
+                 "are dropped, for it may have held newer values of them",
                  (unsigned long long)doubt.count);
 }

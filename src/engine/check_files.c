@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/check_internal.h"
+#include "engine/headers.h"
 #include "engine/recover.h"
 #include "engine/tape.h"
 
@@ -143,17 +144,32 @@ static void check_length(struct gb_check *check, const struct gb_segment *segmen
     }
 }
 
-/* A header that was wiped, or never written, is zero. */
-static void check_free(struct gb_check *check, struct gb_tape *tape,
-                       const struct gb_segment *segment)
+/* What is wrong with one header, the other one and the state of the segment being known. */
+static void judge_header(struct gb_check *check, const struct gb_segment *segment, unsigned number,
+                         const struct gb_headers *headers)
 {
-    static const unsigned char zeros[GB_BLOCK];
-    const unsigned char *block = NULL;
-    int rc = gb_tape_at(tape, 0, GB_BLOCK, &block);
+    enum gb_copy copy = headers->copies[number];
+    uint64_t at = gb_segment_header_at(check->store->segments.segment_bytes, number);
+    bool left_by_crash = copy == GB_COPY_ZERO || copy == GB_COPY_TORN;
+    if (headers->good && copy != GB_COPY_GOOD) {
+        found_in(check, segment, left_by_crash ? GB_TROUBLE_HEADER_HALF : GB_TROUBLE_HEADER, at);
+    } else if (!headers->good && copy != GB_COPY_ZERO) {
+        found_in(check, segment, GB_TROUBLE_HEADER_FREE, at);
+    }
+}
+
+static void check_headers(struct gb_check *check, const struct gb_segment *segment)
+{
+    struct gb_headers headers;
+    int rc = gb_headers_look(check->store, segment, &headers);
     if (rc < 0) {
-        found_in(check, segment, GB_TROUBLE_UNREADABLE, 0);
-    } else if (memcmp(block, zeros, GB_BLOCK) != 0) {
-        found_in(check, segment, GB_TROUBLE_HEADER, 0);
+        check->fault = rc;
+    } else if (segment->status == GB_SEGMENT_LOST) {
+        found_in(check, segment, GB_TROUBLE_HEADERS, 0);
+    } else {
+        for (unsigned i = 0; i < GB_HEADER_COPIES; i++) {
+            judge_header(check, segment, i, &headers);
+        }
     }
 }
 
@@ -238,11 +254,10 @@ static void check_sealed(struct gb_check *check, struct census *census)
 
 static void check_segment(struct gb_check *check, const struct gb_segment *segment)
 {
-    if (segment->status == GB_SEGMENT_LOST) {
-        found_in(check, segment, GB_TROUBLE_UNREADABLE, 0);
-        return;
-    }
     if (segment->file == NULL) {
+        if (segment->doubt < 0) {
+            found_in(check, segment, GB_TROUBLE_UNREADABLE, 0);
+        }
         return; /* not made yet */
     }
     struct census census = {.check = check, .segment = segment};
@@ -252,10 +267,9 @@ static void check_segment(struct gb_check *check, const struct gb_segment *segme
         return;
     }
     check_length(check, segment);
+    check_headers(check, segment);
     if (segment->status == GB_SEGMENT_SEALED) {
         check_sealed(check, &census);
-    } else {
-        check_free(check, &census.tape, segment);
     }
     gb_tape_close(&census.tape);
 }

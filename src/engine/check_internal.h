@@ -19,7 +19,10 @@ enum gb_trouble {
     GB_TROUBLE_SHORT,           /* a segment file with records */
     GB_TROUBLE_SHORT_FREE,      /* one without */
     GB_TROUBLE_LONG,
-    GB_TROUBLE_HEADER,
+    GB_TROUBLE_HEADER,      /* one of two */
+    GB_TROUBLE_HEADER_HALF, /* one is there, the other one left empty by a crash */
+    GB_TROUBLE_HEADER_FREE, /* of a free segment */
+    GB_TROUBLE_HEADERS,     /* both */
     GB_TROUBLE_FOOTER,
     GB_TROUBLE_SUMMARY,
     GB_TROUBLE_RECORD,

@@ -5,8 +5,7 @@
 #include <string.h>
 
 #include "engine/check_internal.h"
-#include "engine/drive.h"
-#include "engine/recover.h"
+#include "engine/headers.h"
 
 /* ---- pieces -------------------------------------------------------------------------------- */
 
@@ -54,16 +53,32 @@ static int rewrite_record(const struct gb_segment *segment, const struct gb_case
 /* Whether the segment is still what it was when it was looked at: the log may have moved on. */
 static bool is_same(const struct gb_segment *segment, const struct gb_case *about)
 {
-    bool held = about->trouble != GB_TROUBLE_HEADER && about->trouble != GB_TROUBLE_SHORT_FREE;
-    return held ? segment->status == GB_SEGMENT_SEALED && segment->generation == about->generation
-                : segment->status == GB_SEGMENT_FREE && segment->file != NULL;
+    switch (about->trouble) {
+    case GB_TROUBLE_SHORT_FREE:
+    case GB_TROUBLE_HEADER_FREE:
+    case GB_TROUBLE_HEADERS: /* a cache has freed it while it was opened */
+        return segment->status == GB_SEGMENT_FREE || segment->status == GB_SEGMENT_LOST;
+    case GB_TROUBLE_LONG:
+        return true;
+    default:
+        return segment->status == GB_SEGMENT_SEALED && segment->generation == about->generation;
+    }
+}
+
+/* One of two headers: opening has written it already, if it could. */
+static int rewrite_header(struct goblin *store, const struct gb_segment *segment,
+                          const struct gb_case *about)
+{
+    int rc = gb_headers_write(store, segment, about->offset == 0 ? 0 : 1);
+    return rc < 0 ? rc : store->io->ops->file_sync(segment->file);
 }
 
 static int mend_segment(struct goblin *store, const struct gb_case *about)
 {
     struct gb_segment *segment = &store->segments.table[about->slot];
-    if (segment->file == NULL || (about->trouble != GB_TROUBLE_LONG && !is_same(segment, about))) {
-        return 0; /* written anew meanwhile */
+    if (segment->file == NULL || !is_same(segment, about)) {
+        bool lost = about->trouble == GB_TROUBLE_HEADERS && segment->status == GB_SEGMENT_LOST;
+        return lost ? -EIO : 0; /* or written anew meanwhile */
     }
     const struct gb_io_ops *ops = store->io->ops;
     int rc = 0;
@@ -76,7 +91,11 @@ static int mend_segment(struct goblin *store, const struct gb_case *about)
         rc = ops->file_truncate(segment->file, store->segments.segment_bytes);
         return rc < 0 ? rc : ops->file_sync(segment->file);
     case GB_TROUBLE_HEADER:
-        return wipe(segment, 0);
+    case GB_TROUBLE_HEADER_HALF:
+        return rewrite_header(store, segment, about);
+    case GB_TROUBLE_HEADER_FREE:
+    case GB_TROUBLE_HEADERS: /* opening has seen to it that what it held stays lost */
+        return gb_headers_wipe(store, segment);
     case GB_TROUBLE_FOOTER:
     case GB_TROUBLE_SUMMARY:
         return wipe(segment, store->segments.segment_bytes - GB_SEGMENT_FOOTER);
@@ -124,6 +143,9 @@ static bool has_remedy(const struct gb_check *check, const struct gb_case *about
     case GB_TROUBLE_SHORT_FREE:
     case GB_TROUBLE_LONG:
     case GB_TROUBLE_HEADER:
+    case GB_TROUBLE_HEADER_HALF:
+    case GB_TROUBLE_HEADER_FREE:
+    case GB_TROUBLE_HEADERS:
     case GB_TROUBLE_FOOTER:
     case GB_TROUBLE_SUMMARY:
     case GB_TROUBLE_RECORD:
@@ -133,26 +155,7 @@ static bool has_remedy(const struct gb_check *check, const struct gb_case *about
     }
 }
 
-/* ---- what was lost stays lost -------------------------------------------------------------- */
-
-/* After the loss of a segment that may have replaced or deleted older objects: from here on the log
- * before this moment counts only through the checkpoint. */
-static int raise_floor(struct goblin *store)
-{
-    int rc = 0;
-    for (unsigned i = 0; rc >= 0 && i < store->lane_count; i++) {
-        rc = gb_lane_roll(&store->lanes[i]);
-        rc = rc < 0 ? rc : gb_lane_settle(&store->lanes[i], true);
-    }
-    const struct gb_passage passage = {
-        .floor = gb_store_next_sequence(store),
-        .strayed = store->drives[0].identity.strayed,
-    };
-    rc = rc < 0 ? rc : gb_checkpoint_write(store, GB_CHECKPOINT_RUNNING);
-    rc = rc < 0 ? rc : gb_drives_enter_epoch(store->drives, store->drive_count, &passage, NULL);
-    store->epoch = gb_drives_epoch(store->drives, store->drive_count);
-    return rc;
-}
+/* ---- one case after the other -------------------------------------------------------------- */
 
 /* A copy of a checkpoint on a drive that gets none any more would stay as it is. */
 static int drop_half(struct goblin *store, const struct gb_case *about)
@@ -172,9 +175,6 @@ static void mend_one(struct gb_check *check, const struct gb_case *about)
         check->result->removed += rc >= 0;
     } else {
         rc = mend_segment(store, about);
-    }
-    if (about->trouble == GB_TROUBLE_HEADER && rc >= 0) {
-        rc = raise_floor(store);
     }
     gb_check_dealt(check, about, has_remedy(check, about) && rc >= 0, rc < 0 ? rc : 0);
 }

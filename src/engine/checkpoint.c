@@ -391,6 +391,7 @@ static int take_segments(struct input *input, const struct gb_chunk_header *head
             return GOBLIN_ECORRUPT;
         }
         struct gb_segment *segment = &segments->table[state.slot];
+        segment->named = true;
         if (segment->status == GB_SEGMENT_SEALED && segment->generation == state.generation) {
             input->covered[state.slot] = true;
             segment->used_bytes = state.used_bytes;
@@ -477,7 +478,7 @@ static int open_input(struct input *input, const struct gb_drive *drive)
         rc = GOBLIN_EIDENTITY;
     }
     if (rc == 0 && input->head.sequence < drive->identity.floor) {
-        rc = GOBLIN_ECORRUPT; /* of before a drive was lost */
+        rc = GOBLIN_ECORRUPT; /* of before something was lost */
     }
     return rc;
 }

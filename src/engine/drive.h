@@ -20,7 +20,8 @@ int gb_drives_open(struct gb_drive **drives, unsigned *count, struct gb_io *io,
                    const struct goblin_options *options, struct goblin_error *error);
 void gb_drives_close(struct gb_drive *drives, unsigned count);
 
-/* Something that lay on a drive has been lost since the store was last opened. */
+/* Something that lay on a drive has been lost since the store was last opened: with it, or with a
+ * segment of it. */
 bool gb_drives_bereft(const struct gb_drive *drives, unsigned count);
 
 /* The newest epoch of the drives. */

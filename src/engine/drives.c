@@ -334,7 +334,7 @@ bool gb_drives_bereft(const struct gb_drive *drives, unsigned count)
 {
     bool bereft = false;
     for (unsigned i = 0; i < count; i++) {
-        bereft |= drives[i].bereft;
+        bereft |= drives[i].bereft || drives[i].pierced;
     }
     return bereft;
 }

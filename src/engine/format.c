@@ -9,6 +9,7 @@
 
 #include "base/assert.h"
 #include "base/bits.h"
+#include "engine/format_headers.h"
 #include "engine/format_seal.h"
 
 #define HEADER_MAGIC "GOBLINSH"
@@ -55,6 +56,7 @@ enum footer_at {
     FOOTER_PIECES = 56,
 };
 
+#define SECTOR            512u /* no device tears less */
 #define LANES_MAX         16u
 #define SEGMENT_BYTES_MIN (UINT64_C(1) << 14)
 #define SEGMENT_BYTES_MAX (UINT64_C(1) << 35)
@@ -220,12 +222,20 @@ int gb_segment_header_decode(struct gb_segment_header *header, const unsigned ch
     return 0;
 }
 
+bool gb_segment_header_torn(const unsigned char *block)
+{
+    static const unsigned char zeros[SECTOR];
+    return memcmp(block, zeros, SECTOR) == 0 ||
+           memcmp(block + GB_BLOCK - SECTOR, zeros, SECTOR) == 0;
+}
+
 /* ---- segment footer ------------------------------------------------------------------------ */
 
 static bool footer_valid(const struct gb_segment_footer *footer)
 {
-    if (footer->used_bytes > SEGMENT_BYTES_MAX - GB_SEGMENT_FOOTER || footer->used_bytes % 8 != 0 ||
-        footer->min_sequence > footer->max_sequence || footer->piece_count > GB_PIECES_MAX) {
+    if (footer->used_bytes > SEGMENT_BYTES_MAX - GB_SEGMENT_TRAILER ||
+        footer->used_bytes % 8 != 0 || footer->min_sequence > footer->max_sequence ||
+        footer->piece_count > GB_PIECES_MAX) {
         return false;
     }
     if (footer->record_count == 0) {

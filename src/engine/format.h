@@ -5,10 +5,10 @@
  *
  * All integers are little-endian. A segment is
  *
- *   0        4096                                                     size - 4096      size
- *   +--------+-----------------------------------------------------------+----------------+
- *   | header | records back to back, 8-aligned, padded to 4096 by flushes | footer (sealed) |
- *   +--------+-----------------------------------------------------------+----------------+
+ *   0        4096                                        size - 8192   size - 4096      size
+ *   +--------+-------------------------------------------+-------------+----------------+
+ *   | header | records, 8-aligned, flushed by 4096       | header copy | footer (sealed) |
+ *   +--------+-------------------------------------------+-------------+----------------+
  *
  * and a record, at `offset` in its segment, is
  *
@@ -29,15 +29,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define GB_FORMAT_VERSION 1u
-#define GB_BLOCK          4096u  /* identity, headers, footers, flush padding, write alignment */
-#define GB_UNIT           16384u /* payload bytes per checksum */
-#define GB_PACKED_MAX     16384u
-#define GB_SUM_SIZE       8u
-#define GB_RECORD_HEADER  80u
-#define GB_SEGMENT_HEADER GB_BLOCK
-#define GB_SEGMENT_FOOTER GB_BLOCK
-#define GB_PIECES_MAX     960u /* summary pieces a footer can name */
+#define GB_FORMAT_VERSION  1u
+#define GB_BLOCK           4096u  /* identity, headers, footers, flush padding, write alignment */
+#define GB_UNIT            16384u /* payload bytes per checksum */
+#define GB_PACKED_MAX      16384u
+#define GB_SUM_SIZE        8u
+#define GB_RECORD_HEADER   80u
+#define GB_SEGMENT_HEADER  GB_BLOCK
+#define GB_SEGMENT_FOOTER  GB_BLOCK
+#define GB_SEGMENT_TRAILER (GB_SEGMENT_HEADER + GB_SEGMENT_FOOTER) /* behind the records */
+#define GB_PIECES_MAX      960u /* summary pieces a footer can name */
 
 /* ---- places -------------------------------------------------------------------------------- */
 

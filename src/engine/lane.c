@@ -9,6 +9,7 @@
 
 #include "base/assert.h"
 #include "engine/drive.h"
+#include "engine/headers.h"
 #include "engine/iomem.h"
 #include "engine/keeper.h"
 #include "engine/lane_internal.h"
@@ -385,6 +386,25 @@ static void note_stray(struct gb_lane *lane, const struct gb_segment *segment)
     }
 }
 
+/* At once, so that whatever is in the segment later is as safe by either header. Where the device
+ * refuses it the segment is failing, and the next append turns to another. */
+static int write_second_header(struct gb_lane *lane)
+{
+    struct goblin *store = lane->store;
+    int rc = gb_headers_write(store, lane->segment, 1);
+    if (rc == -ENOSPC || rc == -EDQUOT) {
+        rc = gb_segments_give_back(&store->segments, lane->segment, rc);
+        lane->segment = NULL;
+        return rc;
+    }
+    if (rc < 0) {
+        gb_tally_add(&lane->tally, GB_COUNT_write_errors, 1);
+        gb_store_write_failed(store, lane->segment,
+                              gb_segment_header_at(store->segments.segment_bytes, 1), rc);
+    }
+    return 0;
+}
+
 static int open_segment(struct gb_lane *lane, enum gb_claim claim)
 {
     struct goblin *store = lane->store;
@@ -399,6 +419,10 @@ static int open_segment(struct gb_lane *lane, enum gb_claim claim)
         return rc;
     }
     note_stray(lane, lane->segment);
+    rc = write_second_header(lane);
+    if (rc < 0) {
+        return rc;
+    }
     /* What is being emptied fits into it; filled up by others, it would free nothing ever. */
     lane->moves_only = claim == GB_CLAIM_MOVE && gb_segments_free_count(&store->segments) == 0;
     gb_store_poke(store); /* to make files, or room, for the next ones */
@@ -408,15 +432,7 @@ static int open_segment(struct gb_lane *lane, enum gb_claim claim)
     lane->summary_count = 0;
     lane->summary_failed = false;
     unsigned char block[GB_BLOCK];
-    struct gb_segment_header header = {
-        .slot = lane->segment->slot,
-        .lane = lane->number,
-        .generation = generation,
-        .salt = lane->segment->salt,
-        .segment_bytes = store->segments.segment_bytes,
-    };
-    memcpy(header.store_id, store->segments.store_id, sizeof(header.store_id));
-    gb_segment_header_encode(&header, block);
+    gb_headers_encode(&store->segments, lane->segment, block);
     return lay(lane, block, sizeof(block));
 }
 
@@ -505,7 +521,7 @@ static uint64_t room_needed(const struct gb_lane *lane, const struct gb_append *
     uint64_t payload = gb_record_inline_len(&append->record);
     uint64_t record = gb_span(append->record.key_len, payload) + 2 * (uint64_t)GB_BLOCK;
     uint64_t summary = lane->summary_len + append->record.key_len + 128u;
-    return record + gb_span(0, summary) + 2 * (uint64_t)GB_BLOCK + GB_SEGMENT_FOOTER;
+    return record + gb_span(0, summary) + 2 * (uint64_t)GB_BLOCK + GB_SEGMENT_TRAILER;
 }
 
 /* Waits, with the lane unlocked, until the cleaner has freed a segment or has found nothing. */

@@ -8,6 +8,7 @@
 #include "engine/config.h"
 #include "engine/descriptors.h"
 #include "engine/drive.h"
+#include "engine/headers.h"
 #include "engine/heads.h"
 #include "engine/keeper.h"
 #include "engine/recover.h"
@@ -169,7 +170,7 @@ static uint32_t find_strays(struct goblin *store)
     return strayed;
 }
 
-/* What was lost with a drive must not come back once this opening has changed anything. */
+/* What was lost must not come back once this opening has changed anything. */
 static int begin_epoch(struct goblin *store, struct goblin_error *error)
 {
     struct gb_passage passage = {
@@ -180,13 +181,26 @@ static int begin_epoch(struct goblin *store, struct goblin_error *error)
         passage.floor = gb_store_next_sequence(store);
         int rc = gb_checkpoint_write(store, GB_CHECKPOINT_OPENING);
         if (rc < 0) {
-            gb_error_set(error, "a checkpoint after the loss of a drive: %s", goblin_strerror(rc));
+            gb_error_set(error, "a checkpoint after a loss: %s", goblin_strerror(rc));
             return rc;
         }
     }
     int rc = gb_drives_enter_epoch(store->drives, store->drive_count, &passage, error);
     store->epoch = gb_drives_epoch(store->drives, store->drive_count);
     return rc;
+}
+
+static void warn_of_buffering(const struct goblin *store)
+{
+    for (unsigned i = 0; i < store->drive_count; i++) {
+        if (!store->drives[i].direct && !store->drives[i].missing &&
+            store->options.caching == GOBLIN_CACHING_DIRECT) {
+            gb_store_log(store, GOBLIN_LOG_WARN,
+                         "%s: the file system refuses direct I/O; the page cache is used, which "
+                         "`memory` does not bound",
+                         store->drives[i].dir);
+        }
+    }
 }
 
 static int build(struct goblin *store, const struct goblin_options *options,
@@ -211,15 +225,7 @@ static int build(struct goblin *store, const struct goblin_options *options,
     store->options = adopted;
     store->options.dirs = NULL;
     store->options.heads_dir = NULL;
-    for (unsigned i = 0; i < store->drive_count; i++) {
-        if (!store->drives[i].direct && !store->drives[i].missing &&
-            store->options.caching == GOBLIN_CACHING_DIRECT) {
-            gb_store_log(store, GOBLIN_LOG_WARN,
-                         "%s: the file system refuses direct I/O; the page cache is used, which "
-                         "`memory` does not bound",
-                         store->drives[i].dir);
-        }
-    }
+    warn_of_buffering(store);
     rc = build_memory(store, error);
     if (rc == 0) {
         rc = build_segments(store, error);
@@ -244,6 +250,9 @@ static int build(struct goblin *store, const struct goblin_options *options,
     if (rc == 0 && !options->read_only) {
         rc = begin_epoch(store, error);
         leap(store);
+        if (rc == 0) {
+            gb_headers_mend(store);
+        }
     }
     count_opening(store);
     return rc;

@@ -43,7 +43,7 @@ int gb_check_put(const struct goblin *store, struct goblin_slice key, uint64_t v
         return -EINVAL;
     }
     uint64_t usable = (store->segments.count - store->segments.count / 8) *
-                      (store->segments.segment_bytes - GB_SEGMENT_HEADER - GB_SEGMENT_FOOTER);
+                      (store->segments.segment_bytes - GB_SEGMENT_HEADER - GB_SEGMENT_TRAILER);
     if (value_len > GB_SIZE_MASK - GOBLIN_META_MAX || value_len > usable) {
         return GOBLIN_ETOOBIG;
     }

@@ -2,17 +2,17 @@
  * Reclaiming disk. A segment is emptied by going through its records: what lives is moved or, where
  * a cache evicts, leaves; deletes move on while anything older of their lane is there, and so a
  * tombstone is written for whatever leaves a segment that is not the oldest of its lane. Then all
- * that replaces it is synced, its header is wiped, and it is free.
+ * that replaces it is synced, its headers are wiped, and it is free.
  */
 #include "engine/reclaim.h"
 
 #include <errno.h>
-#include <stdalign.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/assert.h"
+#include "engine/headers.h"
 #include "engine/lane_internal.h"
 #include "engine/rcu.h"
 #include "engine/relocate.h"
@@ -313,18 +313,6 @@ static int secure(const struct reclaim *reclaim)
     return reclaim->victim.evict && reclaim->victim.oldest ? 0 : rc;
 }
 
-/* The header goes before the slot can be reused, durably: a tombstone elsewhere may only leave when
- * what it guards against is gone. */
-static int wipe(struct goblin *store, const struct gb_segment *segment)
-{
-    static const alignas(GB_BLOCK) unsigned char zeros[GB_BLOCK];
-    const struct gb_io_ops *ops = store->io->ops;
-    int64_t n = ops->file_write(segment->file, zeros, GB_BLOCK, 0);
-    int rc = n < 0 ? (int)n : ops->file_sync(segment->file);
-    gb_store_count_write(store, GB_BLOCK);
-    return rc < 0 ? rc : 0;
-}
-
 /* The cleaner alone makes segments draining, and free again; but lanes change what lies beside. */
 static bool is_drained(struct gb_segments *segments, const struct gb_segment *segment)
 {
@@ -347,7 +335,9 @@ uint32_t gb_reclaim_drained(struct goblin *store)
         if (!is_drained(segments, segment)) {
             continue;
         }
-        int rc = wipe(store, segment);
+        /* Durably, before the slot can be reused: a tombstone elsewhere may only leave when what it
+         * guards against is gone. */
+        int rc = gb_headers_wipe(store, segment);
         if (rc < 0) {
             /* The next opening finds in it what has left since. */
             atomic_store_explicit(&store->forgetful, true, memory_order_relaxed);

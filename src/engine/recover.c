@@ -7,6 +7,7 @@
 
 #include "base/assert.h"
 #include "engine/config.h"
+#include "engine/headers.h"
 
 /* ---- objects ------------------------------------------------------------------------------- */
 
@@ -275,71 +276,6 @@ static int replay_segment(struct goblin *store, struct gb_segment *segment)
 
 /* ---- segments ------------------------------------------------------------------------------ */
 
-static int read_header(struct goblin *store, struct gb_segment *segment, unsigned char *block)
-{
-    int rc = gb_segment_open_file(&store->segments, segment, false);
-    if (rc < 0) {
-        return rc == -ENOENT ? 0 : rc;
-    }
-    int64_t n = store->io->ops->file_read(segment->file, block, GB_BLOCK, 0);
-    if (n < 0) {
-        return (int)n;
-    }
-    gb_store_count_read(store, (uint64_t)n);
-    struct gb_segment_header header;
-    if (n == GB_BLOCK && gb_segment_header_decode(&header, block) == GOBLIN_EFORMAT) {
-        return GOBLIN_EFORMAT;
-    }
-    if (n < GB_BLOCK || gb_segment_header_decode(&header, block) < 0 ||
-        memcmp(header.store_id, store->segments.store_id, sizeof(header.store_id)) != 0 ||
-        header.slot != segment->slot || header.lane >= store->lane_count ||
-        header.segment_bytes != store->segments.segment_bytes) {
-        return 0; /* free: never used, or emptied */
-    }
-    segment->status = GB_SEGMENT_SEALED;
-    segment->lane = (uint8_t)header.lane;
-    segment->generation = header.generation;
-    segment->salt = header.salt;
-    segment->used_bytes = store->segments.segment_bytes;
-    atomic_store(&segment->written, store->segments.segment_bytes);
-    store->segments.free_count--;
-    atomic_store(&store->sequence, gb_max(atomic_load(&store->sequence), header.generation));
-    return 0;
-}
-
-static bool is_shortage(int fault)
-{
-    return fault == -ENOMEM || fault == -EMFILE || fault == -ENFILE;
-}
-
-static int read_headers(struct goblin *store)
-{
-    void *block = NULL;
-    if (posix_memalign(&block, GB_BLOCK, GB_BLOCK) != 0) {
-        return -ENOMEM;
-    }
-    int rc = 0;
-    for (uint32_t i = 0; rc == 0 && i < store->segments.count; i++) {
-        struct gb_segment *segment = &store->segments.table[i];
-        bool missing = gb_store_drive(store, segment)->missing;
-        int read = missing ? -ENODEV : read_header(store, segment, block);
-        if (read == GOBLIN_EFORMAT || is_shortage(read)) {
-            rc = read; /* whoever wrote it is not to be written over; a shortage says nothing */
-        } else if (read < 0 && !missing) {
-            gb_store_log(store, GOBLIN_LOG_ERROR,
-                         "segment %u cannot be read (%s): its objects are "
-                         "lost",
-                         i, goblin_strerror(read));
-        }
-        if (read < 0) {
-            segment->status = GB_SEGMENT_LOST;
-            store->segments.free_count--;
-        }
-    }
-    free(block);
-    return rc;
-}
-
 static int by_generation(const void *a, const void *b)
 {
     const struct gb_segment *x = *(struct gb_segment *const *)a;
@@ -390,26 +326,28 @@ static int judge_floor(struct goblin *store, uint64_t *floor, struct goblin_erro
         return 0;
     }
     if (store->options.mode == GOBLIN_MODE_CACHE) {
-        gb_store_log(store, GOBLIN_LOG_WARN,
-                     "without a checkpoint what was stored before the loss of a drive is dropped");
+        gb_store_log(
+            store, GOBLIN_LOG_WARN,
+            "without a checkpoint what was stored before the loss of a drive or segment is "
+            "dropped");
         return 0;
     }
     if (!store->options.degraded) {
-        gb_error_set(error, "a drive was lost, and so is the checkpoint that told which of the "
-                            "older objects are current: `degraded` (--degraded) serves the "
+        gb_error_set(error, "a drive or segment was lost, and so is the checkpoint that told which "
+                            "of the older objects are current: `degraded` (--degraded) serves the "
                             "newest that is left of each");
         return GOBLIN_EDRIVE;
     }
     gb_store_log(store, GOBLIN_LOG_WARN,
-                 "a drive and the checkpoint after it are lost: objects may be as they were "
-                 "before they were replaced or deleted");
+                 "a drive or segment, and the checkpoint after it, are lost: objects may be as "
+                 "they were before they were replaced or deleted");
     *floor = 0;
     return 0;
 }
 
 static int recover_all(struct goblin *store, bool *covered, struct goblin_error *error)
 {
-    int rc = read_headers(store);
+    int rc = gb_headers_read(store);
     if (rc < 0) {
         return rc;
     }
@@ -428,6 +366,7 @@ static int recover_all(struct goblin *store, bool *covered, struct goblin_error 
         memset(covered, 0, store->segments.count * sizeof(*covered));
         rc = judge_floor(store, &floor, error);
     }
+    rc = rc < 0 ? rc : gb_headers_judge(store, exact, error);
     rc = rc < 0 ? rc : replay_uncovered(store, covered, floor);
     if (rc == 0) {
         gb_absent_settle(store, exact);

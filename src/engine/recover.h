@@ -40,7 +40,7 @@ int gb_checkpoint_verify(struct goblin *store, const struct gb_drive *drive, uin
  * drive. Returns whether it is. */
 bool gb_absent_note(struct goblin *store, uint32_t slot);
 
-/* After the log has been read without drives that were lost since the last opening: a cache drops
+/* After the log has been read without drives or segments lost since the last opening: a cache drops
  * what a record on them may have replaced, which an exact checkpoint would have told. */
 void gb_absent_settle(struct goblin *store, bool exact);
 

@@ -280,6 +280,14 @@ int gb_segments_take(struct gb_segments *segments, unsigned lane, uint64_t gener
     return 0;
 }
 
+int gb_segments_give_back(struct gb_segments *segments, struct gb_segment *segment, int fault)
+{
+    segments->io->ops->file_close(segment->file);
+    segment->file = NULL;
+    int rest = give_up(segments, segment, fault);
+    return rest == 0 ? -ENOSPC : rest;
+}
+
 void gb_segments_seal(struct gb_segments *segments, struct gb_segment *segment)
 {
     (void)pthread_mutex_lock(&segments->lock);

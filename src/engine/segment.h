@@ -31,7 +31,7 @@ enum gb_segment_status {
     GB_SEGMENT_RECLAIMING,
     GB_SEGMENT_DRAINING,
     GB_SEGMENT_PREPARING, /* its file is being made */
-    GB_SEGMENT_LOST,      /* its drive is missing or it could not be read */
+    GB_SEGMENT_LOST,      /* its drive is missing, or it could not be read or written */
 };
 
 struct gb_segment {
@@ -56,6 +56,9 @@ struct gb_segment {
     uint8_t status;
     bool guarded; /* holds a CLEAR that older segments of its lane still need */
     bool stuck;   /* it could not be emptied: left alone until the next open */
+    bool named;   /* the checkpoint that was loaded tells of it */
+    uint8_t mend; /* while opening: a bit for each header to be written, or wiped, anew */
+    int doubt;    /* negative: at opening neither header could be read, nothing is known of it */
 };
 
 /* Names in a drive's directory. */
@@ -77,6 +80,7 @@ struct gb_drive {
     bool retired;        /* too many have: it is not written to any more */
     bool missing;        /* it is not there: its identity is deduced, its segments are lost */
     bool bereft;         /* what it held before this opening is lost, and was not lost before */
+    bool pierced;        /* a segment of it is: no header of it could be read */
 };
 
 struct gb_segments {
@@ -130,6 +134,10 @@ int gb_segment_open_file(struct gb_segments *segments, struct gb_segment *segmen
  * room for its file; a fault of the file system otherwise (the slot is set aside as lost). */
 int gb_segments_take(struct gb_segments *segments, unsigned lane, uint64_t generation,
                      uint32_t reserve, struct gb_segment **out);
+
+/* For want of room the segment that was taken cannot be used: it is free again, as if its file
+ * could not be made. What gb_segments_take says then. */
+int gb_segments_give_back(struct gb_segments *segments, struct gb_segment *segment, int fault);
 
 /* Makes files ahead, so that `ahead` free segments have one and gb_segments_take need not wait for
  * the file system. -ENOSPC is said once, not again while it lasts. */

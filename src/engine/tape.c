@@ -42,6 +42,12 @@ void gb_tape_close(struct gb_tape *tape)
     tape->window = NULL;
 }
 
+/* Behind them lie the second header, which may be unreadable, and the footer. */
+static uint64_t end_of_records(const struct gb_tape *tape)
+{
+    return tape->segment_bytes - GB_SEGMENT_TRAILER;
+}
+
 void gb_tape_forget(struct gb_tape *tape)
 {
     tape->window_len = 0;
@@ -56,7 +62,9 @@ int gb_tape_at(struct gb_tape *tape, uint64_t offset, uint32_t len, const unsign
     if (offset < tape->window_offset || offset + len > tape->window_offset + tape->window_len) {
         struct gb_file *file = tape->segment->file;
         uint64_t from = gb_align_down(offset, GB_BLOCK);
-        uint64_t want = gb_min(tape->window_bytes + WINDOW_SLACK, tape->segment_bytes - from);
+        uint64_t end = end_of_records(tape);
+        end = offset + len <= end ? end : tape->segment_bytes;
+        uint64_t want = gb_min(tape->window_bytes + WINDOW_SLACK, end - from);
         tape->window_len = 0;
         int64_t n = file->io->ops->file_read(file, tape->window, want, from);
         if (n < 0) {
@@ -202,7 +210,7 @@ static int scan_at(struct gb_tape *tape, uint64_t offset, struct gb_entry *entry
                    struct gb_layout *layout, unsigned char *key)
 {
     const unsigned char *bytes = NULL;
-    uint32_t len = (uint32_t)gb_min(GB_RECORD_HEADER + 4096, tape->segment_bytes - offset);
+    uint32_t len = (uint32_t)gb_min(GB_RECORD_HEADER + 4096, end_of_records(tape) - offset);
     int rc = gb_tape_at(tape, offset, len, &bytes);
     if (rc < 0) {
         return rc == -ENODATA ? 0 : rc;
@@ -216,7 +224,7 @@ static int scan_at(struct gb_tape *tape, uint64_t offset, struct gb_entry *entry
     entry->resident = 0;
     entry->heat = 0;
     gb_record_layout(&entry->record, offset, layout);
-    return layout->end <= tape->segment_bytes - GB_SEGMENT_FOOTER ? 1 : 0;
+    return layout->end <= end_of_records(tape) ? 1 : 0;
 }
 
 /* Behind something that does not count: the next place at which a record may begin. A flush begins
@@ -227,7 +235,7 @@ static int find_magic(struct gb_tape *tape, uint64_t *offset)
     for (uint64_t at = *offset + 8;;) {
         uint64_t end = gb_align_down(at, GB_BLOCK) + GB_BLOCK;
         const unsigned char *bytes = NULL;
-        int rc = at + GB_RECORD_HEADER > tape->segment_bytes
+        int rc = at + GB_RECORD_HEADER > end_of_records(tape)
                      ? -ENODATA
                      : gb_tape_at(tape, at, (uint32_t)(end - at), &bytes);
         if (rc < 0) {
@@ -248,7 +256,7 @@ static int by_scan(struct gb_tape *tape, gb_tape_fn visit, void *arg, uint64_t *
     unsigned char key[4096];
     uint64_t offset = GB_SEGMENT_HEADER;
     *used_bytes = GB_SEGMENT_HEADER;
-    while (offset + GB_RECORD_HEADER <= tape->segment_bytes) {
+    while (offset + GB_RECORD_HEADER <= end_of_records(tape)) {
         struct gb_entry entry;
         struct gb_layout layout;
         int rc = scan_at(tape, offset, &entry, &layout, key);

@@ -26,9 +26,10 @@ cp -r --sparse=always clean bare
 rm bare/CHECKPOINT bare/HEADS
 objects=113
 
-# Opens what was hurt, with `goblin check` first, and looks at every object.
-judge() { # class, most objects that may be lost
-    local most=$2 status
+# Opens what was hurt, with `goblin check` first, and looks at every object. With both headers of a
+# segment gone a store in store mode opens only when it is asked to do without.
+judge() { # what, most objects that may be lost, whether it must be refused at first
+    local most=$2 refused=$3 status
     "$GOBLIN" --log error check hurt >check.out 2>&1
     status=$?
     checks=$((checks + 1))
@@ -37,6 +38,11 @@ judge() { # class, most objects that may be lost
     cp log log.trial
     load_start log.trial
     tell open "$work/hurt" memory=16M
+    if [ "$refused" = yes ]; then
+        holds rc -eq -2014
+        pass test "$status" -ne 0
+        tell open "$work/hurt" memory=16M degraded=1
+    fi
     if [ "$(field rc)" -lt 0 ]; then
         fail "$1: it does not open: $answer"
         load_end
@@ -62,7 +68,9 @@ trial() { # from, class, how, most, number
     rm -rf hurt
     cp -r --sparse=always "$1" hurt
     "$FAULTDAMAGE" hurt "$2" "$3" "$((seed + $5))" || { fail "no $2 in a $1 store"; return; }
-    judge "$2 ($1, $3)" "$4"
+    local refused=no
+    [ "$2" != headers ] || refused=yes
+    judge "$2 ($1, $3)" "$4" $refused
 }
 
 segment=$objects # what one segment may hold at the most
@@ -76,7 +84,9 @@ while read -r from class flipped cut; do
     done
 done <<EOS
 clean identity 0 -
-clean header $segment $segment
+clean header 0 $segment
+clean copy 0 0
+clean headers $segment -
 clean footer 0 0
 clean summary 0 $segment
 clean record 0 $segment
@@ -88,7 +98,9 @@ clean sums 1 $segment
 clean checkpoint-head 0 0
 clean checkpoint-chunk 0 0
 clean heads 0 0
-bare header $segment $segment
+bare header 0 $segment
+bare copy 0 0
+bare headers $segment -
 bare footer 0 0
 bare summary 0 $segment
 bare record 0 $segment
@@ -96,7 +108,9 @@ bare payload 1 $segment
 bare extents 1 $segment
 bare sums 1 $segment
 killed identity 0 -
-killed header $segment $segment
+killed header 0 $segment
+killed copy 0 0
+killed headers $segment -
 killed record 1 $segment
 killed key 1 $segment
 killed payload 1 $segment

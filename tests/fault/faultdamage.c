@@ -3,9 +3,9 @@
  *
  *     faultdamage DIR CLASS flip|truncate SEED
  *
- * CLASS is one of those below; which of its instances, and which bits, the seed draws. `truncate`
- * cuts the file off inside the structure. Prints what was done. Exit code 3: the store has no such
- * structure.
+ * CLASS is one of those below; which of its instances, and which bits, the seed draws. `headers` is
+ * both of one segment's. `truncate` cuts the file off inside the structure. Prints what was done.
+ * Exit code 3: the store has no such structure.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -16,7 +16,7 @@
 
 #include "base/bits.h"
 #include "base/rng.h"
-#include "engine/format.h"
+#include "engine/format_headers.h"
 
 #define SLOTS     4096u
 #define PLACES    65536u
@@ -27,6 +27,7 @@ struct place {
     char file[32];
     uint64_t offset;
     uint64_t len;
+    uint64_t also; /* where as many bytes are damaged as well; 0: nowhere */
 };
 
 struct search {
@@ -43,6 +44,7 @@ static void add(struct search *search, const char *file, uint64_t offset, uint64
         (void)snprintf(place->file, sizeof(place->file), "%s", file);
         place->offset = offset;
         place->len = len;
+        place->also = 0;
     }
 }
 
@@ -100,17 +102,21 @@ static void look_at_segment(struct search *search, const char *file, const unsig
 {
     struct gb_segment_header header;
     struct gb_segment_footer footer;
-    if (len < 2 * (size_t)GB_BLOCK || gb_segment_header_decode(&header, bytes) < 0) {
+    if (len < 3 * (size_t)GB_BLOCK || gb_segment_header_decode(&header, bytes) < 0) {
         return;
     }
-    if (wants(search, "header")) {
+    uint64_t second = gb_segment_header_at(len, 1);
+    if (wants(search, "header") || wants(search, "headers")) {
         add(search, file, 0, GB_BLOCK);
+        search->places[search->count - 1].also = wants(search, "headers") ? second : 0;
+    } else if (wants(search, "copy")) {
+        add(search, file, second, GB_BLOCK);
     }
     if (wants(search, "footer") &&
         gb_segment_footer_decode(&footer, header.salt, bytes + len - GB_BLOCK) == 0) {
         add(search, file, len - GB_BLOCK, GB_BLOCK);
     }
-    for (uint64_t at = GB_BLOCK; at + GB_RECORD_HEADER < len - GB_BLOCK;) {
+    for (uint64_t at = GB_BLOCK; at + GB_RECORD_HEADER < second;) {
         struct gb_record record;
         struct gb_layout layout;
         if (gb_record_decode(&record, header.salt, at, bytes + at, len - at) < 0) {
@@ -158,6 +164,22 @@ static void look_around(struct search *search)
     }
 }
 
+/* Flips some bits of as many bytes as the place has, from `from` on. */
+static int flip_bits(const struct place *place, int fd, uint64_t from, struct gb_rng *rng)
+{
+    int rc = 0;
+    unsigned count = 1 + (unsigned)gb_rng_below(rng, FLIPS_MAX);
+    for (unsigned i = 0; rc == 0 && i < count; i++) {
+        unsigned char byte = 0;
+        off_t at = (off_t)(from + gb_rng_below(rng, place->len));
+        rc = pread(fd, &byte, 1, at) == 1 ? 0 : -EIO;
+        byte ^= (unsigned char)(1u << gb_rng_below(rng, 8));
+        rc = rc == 0 && pwrite(fd, &byte, 1, at) == 1 ? 0 : -EIO;
+        (void)printf("%s, byte %lld\n", place->file, (long long)at);
+    }
+    return rc;
+}
+
 static int damage(const struct search *search, const struct place *place, bool flip,
                   struct gb_rng *rng)
 {
@@ -167,20 +189,14 @@ static int damage(const struct search *search, const struct place *place, bool f
     if (fd < 0) {
         return -errno;
     }
-    int rc = 0;
-    unsigned count = flip ? 1 + (unsigned)gb_rng_below(rng, FLIPS_MAX) : 0;
-    for (unsigned i = 0; rc == 0 && i < count; i++) {
-        unsigned char byte = 0;
-        off_t at = (off_t)(place->offset + gb_rng_below(rng, place->len));
-        rc = pread(fd, &byte, 1, at) == 1 ? 0 : -EIO;
-        byte ^= (unsigned char)(1u << gb_rng_below(rng, 8));
-        rc = rc == 0 && pwrite(fd, &byte, 1, at) == 1 ? 0 : -EIO;
-        (void)printf("%s: %s, byte %lld\n", search->class, place->file, (long long)at);
+    int rc = flip ? flip_bits(place, fd, place->offset, rng) : 0;
+    if (rc == 0 && flip && place->also != 0) {
+        rc = flip_bits(place, fd, place->also, rng);
     }
     if (!flip) {
         off_t at = (off_t)(place->offset + gb_rng_below(rng, place->len));
         rc = ftruncate(fd, at) == 0 ? 0 : -errno;
-        (void)printf("%s: %s, cut off at %lld\n", search->class, place->file, (long long)at);
+        (void)printf("%s, cut off at %lld\n", place->file, (long long)at);
     }
     close(fd);
     return rc;

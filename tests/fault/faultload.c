@@ -129,6 +129,8 @@ static void set_option(struct goblin_options *options, const char *name, const c
         options->create = number(value) != 0;
     } else if (strcmp(name, "read_only") == 0) {
         options->read_only = number(value) != 0;
+    } else if (strcmp(name, "degraded") == 0) {
+        options->degraded = number(value) != 0;
     } else if (strcmp(name, "size") == 0) {
         options->size_bytes = number(value);
     } else if (strcmp(name, "segment") == 0) {

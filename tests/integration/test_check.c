@@ -10,7 +10,7 @@
 
 #include <goblin/check.h>
 
-#include "engine/format.h"
+#include "engine/format_headers.h"
 #include "lib/fixture.h"
 #include "lib/pattern.h"
 
@@ -252,16 +252,69 @@ static void check__writes_headers_of_records_anew(void **state)
     expect_whole(fixture, 0);
 }
 
-static void check__frees_a_segment_without_its_header(void **state)
+static void check__writes_either_header_of_a_segment_anew(void **state)
 {
     struct gb_fixture *fixture = *state;
+    unsigned char before[2][GB_BLOCK];
+    unsigned char after[GB_BLOCK];
+    fill(fixture);
+    for (unsigned i = 0; i < 2; i++) {
+        off_t at = (off_t)gb_segment_header_at(SEGMENT, i);
+        read_block(fixture, "00000002.seg", at, before[i]);
+        flip(fixture, "00000002.seg", at + 44);
+        struct told told = find_and_mend(fixture, GOBLIN_PART_HEADER);
+        assert_int_equal(told.found[GOBLIN_PART_HEADER], 1);
+        assert_int_equal(told.offset, at);
+        assert_non_null(strstr(told.path, "00000002.seg"));
+        read_block(fixture, "00000002.seg", at, after);
+        assert_memory_equal(before[i], after, GB_BLOCK);
+    }
+    assert_memory_equal(before[0], before[1], GB_BLOCK);
+    expect_whole(fixture, 0);
+}
+
+static void check__frees_a_segment_without_headers(void **state)
+{
+    struct gb_fixture *fixture = *state;
+    static const unsigned char zeros[GB_BLOCK];
+    fixture->options.mode = GOBLIN_MODE_STORE;
     fill(fixture);
     flip(fixture, "00000002.seg", 44);
+    flip(fixture, "00000002.seg", (off_t)gb_segment_header_at(SEGMENT, 1) + 50);
+    struct goblin_error error = {.text = ""};
+    assert_int_equal(goblin_open(&fixture->store, &fixture->options, &error), GOBLIN_ESEGMENT);
+    fixture->store = NULL;
+    assert_non_null(strstr(error.text, "00000002.seg"));
     struct told told = find_and_mend(fixture, GOBLIN_PART_HEADER);
     assert_non_null(strstr(told.path, "00000002.seg"));
+    for (unsigned i = 0; i < 2; i++) {
+        unsigned char block[GB_BLOCK];
+        read_block(fixture, "00000002.seg", (off_t)gb_segment_header_at(SEGMENT, i), block);
+        assert_memory_equal(block, zeros, GB_BLOCK);
+    }
     unsigned missing = inspect(fixture);
     assert_in_range(missing, 0, OBJECTS / 2);
     assert_int_equal(inspect(fixture), missing);
+}
+
+static void check__wipes_headers_of_free_segments(void **state)
+{
+    struct gb_fixture *fixture = *state;
+    char name[16];
+    char path[400];
+    fill(fixture);
+    uint64_t slots = fixture->options.size_bytes / SEGMENT;
+    (void)snprintf(name, sizeof(name), "%08u.seg", (unsigned)(slots - 1));
+    path_of(fixture, name, path);
+    int fd = open(path, O_CREAT | O_RDWR, 0600);
+    assert_true(fd >= 0);
+    assert_int_equal(ftruncate(fd, SEGMENT), 0);
+    (void)close(fd);
+    flip(fixture, name, 44);
+    struct told told = find_and_mend(fixture, GOBLIN_PART_HEADER);
+    assert_int_equal(told.result.damaged, 0);
+    assert_int_equal(told.result.harmless, 1);
+    expect_whole(fixture, 0);
 }
 
 static void check__gives_files_their_length(void **state)
@@ -425,7 +478,9 @@ int main(void)
         GB_ON_BOTH_PATHS(check__removes_what_a_crash_left_of_a_checkpoint),
         GB_ON_BOTH_PATHS(check__does_without_a_damaged_footer_or_summary),
         GB_ON_BOTH_PATHS(check__writes_headers_of_records_anew),
-        GB_ON_BOTH_PATHS(check__frees_a_segment_without_its_header),
+        GB_ON_BOTH_PATHS(check__writes_either_header_of_a_segment_anew),
+        GB_ON_BOTH_PATHS(check__frees_a_segment_without_headers),
+        GB_ON_BOTH_PATHS(check__wipes_headers_of_free_segments),
         GB_ON_BOTH_PATHS(check__gives_files_their_length),
         GB_ON_BOTH_PATHS(check__leaves_strange_files_alone),
         GB_ON_BOTH_PATHS(check__removes_bad_objects_for_good),

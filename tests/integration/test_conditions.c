@@ -342,8 +342,10 @@ static void durability__is_what_was_asked_for(void **state)
     struct gb_fixture *fixture = *state;
     fixture->options.flush_ms = 3600000;
     gb_fixture_open(fixture);
-    struct goblin_put_options options = {.durability = GOBLIN_DURABILITY_NONE};
-    struct goblin_stats start = gb_fixture_stats(fixture);
+    struct goblin_put_options options = {.durability = GOBLIN_DURABILITY_WRITTEN};
+    assert_int_equal(goblin_put(fixture->store, KEY, OTHER, &options, NULL), GOBLIN_OK);
+    struct goblin_stats start = gb_fixture_stats(fixture); /* the segment is open */
+    options.durability = GOBLIN_DURABILITY_NONE;
     assert_int_equal(goblin_put(fixture->store, KEY, VALUE, &options, NULL), GOBLIN_OK);
     assert_int_equal(gb_fixture_stats(fixture).device_writes, start.device_writes);
     options.durability = GOBLIN_DURABILITY_WRITTEN;

@@ -230,7 +230,7 @@ static void cache__lets_nothing_back_in_through_the_log(void **state)
     bring_back(fixture, 1);
     remove_checkpoints(fixture);
     open_again(fixture);
-    assert_true(gb_fixture_logged(fixture, "before the loss of a drive is dropped"));
+    assert_true(gb_fixture_logged(fixture, "before the loss of a drive or segment is dropped"));
     (void)inspect(fixture, &ledger, true);
     for (uint64_t i = 0; i < OBJECTS; i += 9) {
         gb_fixture_expect(fixture, i, 4000, ledger.seed[i]);

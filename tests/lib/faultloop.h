@@ -37,7 +37,6 @@ struct gb_world {
     struct gb_world_object objects[GB_WORLD_OBJECTS];
     uint64_t seed; /* of the last value */
     bool misses;   /* objects may have left: a read failed, or a cache made room */
-    bool stale;    /* and others may have come back: some segments were not read */
     bool dying;    /* what was not acknowledged as safe may fail: the drive refused it */
     bool forgets;  /* what was not acknowledged as safe may be gone: a close failed */
     struct goblin_error error; /* of the last opening */

@@ -221,13 +221,39 @@ void simdisk_set_misdirection(struct gb_io *io, unsigned one_in)
     pthread_mutex_unlock(&disk->mutex);
 }
 
-/* mask 0: a random bit of a random byte. */
-static int flip_locked(struct simdisk *disk, const char *path, uint64_t *offset, unsigned char mask)
+static struct sim_inode *find_file_locked(struct simdisk *disk, const char *path)
 {
     char normal[SIM_PATH_MAX];
     struct sim_inode *inode =
         sim_path_normalize(path, normal) ? sim_names_find(&disk->names, normal) : NULL;
-    if (inode == NULL || inode->is_dir) {
+    return inode != NULL && !inode->is_dir ? inode : NULL;
+}
+
+int simdisk_unreadable(struct gb_io *io, const char *path, uint64_t offset, uint64_t len)
+{
+    struct simdisk *disk = simdisk_of(io);
+    pthread_mutex_lock(&disk->mutex);
+    struct sim_inode *inode = find_file_locked(disk, path);
+    int rc = inode == NULL ? -ENOENT : sim_inode_spoil(inode, offset, len) ? 0 : -ENOSPC;
+    pthread_mutex_unlock(&disk->mutex);
+    return rc;
+}
+
+void simdisk_readable(struct gb_io *io)
+{
+    struct simdisk *disk = simdisk_of(io);
+    pthread_mutex_lock(&disk->mutex);
+    for (struct sim_inode *inode = disk->inodes; inode != NULL; inode = inode->next) {
+        memset(inode->bad, 0, sizeof(inode->bad));
+    }
+    pthread_mutex_unlock(&disk->mutex);
+}
+
+/* mask 0: a random bit of a random byte. */
+static int flip_locked(struct simdisk *disk, const char *path, uint64_t *offset, unsigned char mask)
+{
+    struct sim_inode *inode = find_file_locked(disk, path);
+    if (inode == NULL) {
         return -ENOENT;
     }
     if (mask == 0 && inode->size > 0) {
@@ -318,6 +344,9 @@ int64_t simdisk_read_locked(struct simdisk *disk, struct sim_file *file, void *t
     int rc = simdisk_pass_locked(disk, SIMDISK_READ);
     if (rc != 0) {
         return rc;
+    }
+    if (sim_inode_is_bad(file->inode, offset, len)) {
+        return -EIO;
     }
     uint64_t n = sim_inode_read(file->inode, to, len, offset);
     disk->counts.read_bytes += n;

@@ -24,7 +24,7 @@
  * can still be closed. simdisk_restart brings it up; handles from before stay dead.
  *
  * Never: short reads before the end of a file, torn sectors, acknowledged and synced data lost,
- * unless a test flips, rots or misdirects it.
+ * unless a test flips, rots, misdirects it or makes it unreadable.
  *
  * Not modelled: renaming directories (-EOPNOTSUPP), hard links, permissions.
  *
@@ -84,6 +84,12 @@ int simdisk_flip(struct gb_io *io, const char *path, uint64_t offset, unsigned c
 
 /* Flips one bit somewhere in the file; *offset, if not NULL, says where. */
 int simdisk_rot(struct gb_io *io, const char *path, uint64_t *offset);
+
+/* These bytes of the file answer -EIO when they are read, until they are written over, or until
+ * simdisk_readable. At most four places in a file. -ENOENT, -ENOSPC: too many. */
+int simdisk_unreadable(struct gb_io *io, const char *path, uint64_t offset, uint64_t len);
+/* Everything can be read again, in all files. */
+void simdisk_readable(struct gb_io *io);
 
 struct simdisk_counts {
     uint64_t operations[SIMDISK_KINDS]; /* [SIMDISK_ANY]: all */

@@ -51,7 +51,7 @@ static void bring_back(struct simrun *run, unsigned i)
 void simdrives_draw(struct simrun *run, enum simcrash crash)
 {
     unsigned count = (unsigned)run->options.dir_count;
-    if (count == 1 || !run->opened || !simrun_chance(run, 40)) {
+    if (count == 1 || !run->opened || run->headers.both || !simrun_chance(run, 40)) {
         return;
     }
     unsigned i = (unsigned)simrun_below(run, count);
@@ -70,7 +70,7 @@ void simdrives_draw(struct simrun *run, enum simcrash crash)
 bool simdrives_explain(const char *line)
 {
     static const char *const lines[] = {"what lay on it is lost", "emptied and is used again",
-                                        "takes the place of drive", "before a drive was lost",
+                                        "takes the place of drive", "before a drive or segment",
                                         "before the loss of a drive"};
     for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
         if (strstr(line, lines[i]) != NULL) {

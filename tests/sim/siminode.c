@@ -82,9 +82,21 @@ static void note(struct sim_inode *inode, struct sim_change *change)
     inode->pending_end = &change->next;
 }
 
+/* The device has other sectors for what is written over bad ones. */
+static void heal(struct sim_inode *inode, uint64_t offset, uint64_t len)
+{
+    for (unsigned i = 0; i < SIM_BAD_MAX; i++) {
+        struct sim_bad *bad = &inode->bad[i];
+        if (bad->offset >= offset && bad->offset + bad->len <= offset + len) {
+            bad->len = 0;
+        }
+    }
+}
+
 void sim_inode_write(struct sim_inode *inode, const void *from, uint64_t len, uint64_t offset,
                      uint64_t sequence)
 {
+    heal(inode, offset, len);
     if (len == 0) {
         return;
     }
@@ -269,6 +281,27 @@ void sim_inode_write_some(struct sim_inode *inode, const void *from, uint64_t le
             sim_inode_write(inode, (const unsigned char *)from + at, part, offset + at, sequence);
         }
     }
+}
+
+bool sim_inode_spoil(struct sim_inode *inode, uint64_t offset, uint64_t len)
+{
+    for (unsigned i = 0; i < SIM_BAD_MAX; i++) {
+        if (inode->bad[i].len == 0) {
+            inode->bad[i] = (struct sim_bad){offset, len};
+            return true;
+        }
+    }
+    return false;
+}
+
+bool sim_inode_is_bad(const struct sim_inode *inode, uint64_t offset, uint64_t len)
+{
+    bool is_bad = false;
+    for (unsigned i = 0; i < SIM_BAD_MAX; i++) {
+        const struct sim_bad *bad = &inode->bad[i];
+        is_bad |= bad->len > 0 && bad->offset < offset + len && offset < bad->offset + bad->len;
+    }
+    return is_bad;
 }
 
 void sim_inode_flip(struct sim_inode *inode, uint64_t offset, unsigned char mask)

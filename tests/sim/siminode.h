@@ -27,6 +27,14 @@ struct sim_change {
     unsigned char data[];
 };
 
+/* Bytes that the device does not give any more. */
+struct sim_bad {
+    uint64_t offset;
+    uint64_t len; /* 0: none */
+};
+
+#define SIM_BAD_MAX 4u
+
 struct sim_inode {
     struct sim_inode *next; /* all of the disk */
     struct sim_inode **link;
@@ -43,6 +51,7 @@ struct sim_inode {
     struct sim_pages before; /* durable pages that pending changes touch */
     struct sim_change *pending;
     struct sim_change **pending_end;
+    struct sim_bad bad[SIM_BAD_MAX];
 };
 
 struct sim_inode *sim_inode_create(struct sim_inode **all, bool is_dir);
@@ -69,6 +78,11 @@ void sim_inode_cut(struct sim_inode *inode, struct gb_rng *rng, unsigned keep_pe
 /* Writes some sectors of a write that failed: none, a few or all. */
 void sim_inode_write_some(struct sim_inode *inode, const void *from, uint64_t len, uint64_t offset,
                           uint64_t sequence, struct gb_rng *rng);
+
+/* From here on [offset, offset + len) cannot be read, until it is written over. false: there are
+ * too many of these. */
+bool sim_inode_spoil(struct sim_inode *inode, uint64_t offset, uint64_t len);
+bool sim_inode_is_bad(const struct sim_inode *inode, uint64_t offset, uint64_t len);
 
 void sim_inode_flip(struct sim_inode *inode, uint64_t offset, unsigned char mask);
 

@@ -53,7 +53,8 @@ static void listen(void *arg, enum goblin_log_level level, const char *line)
     struct simrun *run = arg;
     simrun_trace(run, "log %d: %s", (int)level, line);
     if (level != GOBLIN_LOG_INFO && !simrun_dark(run) && !simrun_hurt(run) && !run->killed &&
-        strstr(line, "did not list") == NULL && !simdrives_explain(line)) {
+        strstr(line, "did not list") == NULL && !simdrives_explain(line) &&
+        !simheaders_explain(run, line)) {
         (void)simrun_fail(run, "the store says: %s", line);
     }
 }
@@ -195,6 +196,7 @@ static bool open_store(struct simrun *run, enum simcrash *crash)
 {
     for (;;) {
         simdrives_draw(run, *crash);
+        simheaders_draw(run);
         if (simrun_chance(run, 15)) {
             simdisk_cut_at_nth(run->disk, SIMDISK_ANY, 1 + simrun_below(run, 60));
         } else if (simrun_chance(run, 10)) {
@@ -203,9 +205,13 @@ static bool open_store(struct simrun *run, enum simcrash *crash)
         struct goblin_error error = {""};
         int rc = open_once(run, &error);
         if (rc != GOBLIN_OK && !simrun_dark(run)) {
+            if (simheaders_refused(run, rc, error.text)) {
+                continue;
+            }
             return simrun_fail(run, "cannot reopen: %s", error.text);
         }
-        if (rc == GOBLIN_OK && !simrun_dark(run) && !simcheck_all(run, *crash)) {
+        if (rc == GOBLIN_OK && !simrun_dark(run) &&
+            (!simheaders_opened(run) || !simcheck_all(run, *crash))) {
             return false;
         }
         if (!simrun_dark(run)) {

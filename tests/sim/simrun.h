@@ -22,6 +22,8 @@ struct simrun_result {
     uint64_t kept_in_ram; /* values, by admission */
     uint64_t written_later;
     uint64_t refused; /* operations, for lack of room */
+    unsigned headers; /* of segments that were damaged, one of two or both */
+    unsigned segments_lost;
 };
 
 /* Returns whether all promises were kept. `trace`: prints every step. */

@@ -36,6 +36,22 @@ struct simdrive {
     unsigned replaced; /* times */
 };
 
+/* What has been done to headers of segments before an opening. */
+#define SIMRUN_WOUNDS_MAX 6u
+
+struct simwound {
+    char path[40];
+    uint64_t offset;
+    bool flipped; /* else unreadable */
+};
+
+struct simheaders {
+    struct simwound wounds[SIMRUN_WOUNDS_MAX];
+    unsigned count;
+    bool both;     /* of one segment: it is lost */
+    uint64_t cuts; /* of power, before */
+};
+
 struct simrun {
     uint64_t seed;
     bool trace;
@@ -49,8 +65,10 @@ struct simrun {
     struct goblin_options options;
     const char *dirs[SIMRUN_DRIVES_MAX];
     struct simdrive drives[SIMRUN_DRIVES_MAX];
-    bool opened;        /* the store was, once at least */
-    bool losing;        /* a drive has been taken away or come back since the store was last open */
+    bool opened; /* the store was, once at least */
+    bool losing; /* a drive has been taken away or come back, or a segment has been lost,
+                           since the store was last open */
+    struct simheaders headers;
     bool killed;        /* what is left of the process may complain while it is taken apart */
     bool evicts;        /* objects may have left for lack of room */
     uint64_t reclaimed; /* in this life: segments */
@@ -113,6 +131,17 @@ void simdrives_init(struct simrun *run, unsigned count);
 void simdrives_draw(struct simrun *run, enum simcrash crash);
 /* What the store may say about it. */
 bool simdrives_explain(const char *line);
+
+/* ---- simheaders.c -------------------------------------------------------------------------- */
+
+/* Perhaps damages headers of segments, or makes them unreadable, before the store is opened. */
+void simheaders_draw(struct simrun *run);
+/* The store was refused for it, as it should be: makes it undone. False: it was not. */
+bool simheaders_refused(struct simrun *run, int rc, const char *text);
+/* The store is open: what had to be mended has been. */
+bool simheaders_opened(struct simrun *run);
+/* What the store may say about it. */
+bool simheaders_explain(const struct simrun *run, const char *line);
 
 /* ---- simcheck.c ---------------------------------------------------------------------------- */
 

@@ -12,7 +12,7 @@
 #include <goblin/options.h>
 
 #include "base/bits.h"
-#include "engine/format.h"
+#include "engine/format_headers.h"
 #include "engine/format_seal.h"
 #include "lib/reseal.h"
 
@@ -169,6 +169,39 @@ static void segment_header__with_a_value_no_encoder_writes_is_corrupt(void **sta
     }
 }
 
+static void segment_header__lies_at_both_ends(void **state)
+{
+    (void)state;
+    assert_int_equal(gb_segment_header_at(1 << 20, 0), 0);
+    assert_int_equal(gb_segment_header_at(1 << 20, 1), (1 << 20) - 8192);
+}
+
+/* Every mixture of zeros and what was to be written, or of what was there and zeros. */
+static void segment_header__torn_by_sectors_is_whole_or_told_from_damage(void **state)
+{
+    (void)state;
+    unsigned char whole[GB_BLOCK];
+    gb_segment_header_encode(&header, whole);
+    assert_false(gb_segment_header_torn(whole));
+    for (unsigned kept = 0; kept < 256; kept++) {
+        unsigned char block[GB_BLOCK] = {0};
+        struct gb_segment_header back;
+        for (unsigned sector = 0; sector < 8; sector++) {
+            if ((kept >> sector & 1) != 0) {
+                memcpy(block + 512 * sector, whole + 512 * sector, 512);
+            }
+        }
+        bool good = gb_segment_header_decode(&back, block) == 0;
+        assert_int_equal(good, (kept & 0x81) == 0x81);
+        assert_int_equal(gb_segment_header_torn(block), !good);
+    }
+    for (uint32_t bit = 0; bit < 8 * GB_BLOCK; bit++) {
+        whole[bit / 8] ^= (unsigned char)(1 << bit % 8);
+        assert_false(gb_segment_header_torn(whole));
+        whole[bit / 8] ^= (unsigned char)(1 << bit % 8);
+    }
+}
+
 static void segment_footer__comes_back_as_written(void **state)
 {
     (void)state;
@@ -186,7 +219,7 @@ static void segment_footer__names_up_to_all_its_pieces(void **state)
     unsigned char block[GB_BLOCK];
     struct gb_segment_footer footer = footer_sample();
     struct gb_segment_footer back;
-    footer.used_bytes = (UINT64_C(1) << 35) - GB_SEGMENT_FOOTER;
+    footer.used_bytes = (UINT64_C(1) << 35) - GB_SEGMENT_TRAILER;
     footer.piece_count = GB_PIECES_MAX;
     for (uint32_t i = 0; i < GB_PIECES_MAX; i++) {
         footer.pieces[i] = (4096 + i * 128) >> 3;
@@ -316,6 +349,8 @@ int main(void)
         cmocka_unit_test(segment_header__comes_back_as_written),
         cmocka_unit_test(segment_header__is_never_an_identity_or_a_footer),
         cmocka_unit_test(segment_header__with_a_value_no_encoder_writes_is_corrupt),
+        cmocka_unit_test(segment_header__lies_at_both_ends),
+        cmocka_unit_test(segment_header__torn_by_sectors_is_whole_or_told_from_damage),
         cmocka_unit_test(segment_footer__comes_back_as_written),
         cmocka_unit_test(segment_footer__names_up_to_all_its_pieces),
         cmocka_unit_test(segment_footer__of_an_empty_segment_comes_back),
