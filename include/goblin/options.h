@@ -78,13 +78,13 @@ struct goblin_options {
     bool create;
     bool read_only; /* shared lock, no background work, no writes at all */
 
-    /* Drives that are missing: not there, unreadable, or an empty directory. A cache opens without
-     * them, as long as one is there, with a logged line for each; what lay on them is missed. When
-     * one comes back after the store was opened without it, it is emptied and used again, for what
-     * it holds may have been replaced since; an empty directory in its place is used with `create`.
-     * A store in store mode does neither unasked (GOBLIN_EDRIVE). The same goes for segments of
-     * which neither header can be read (GOBLIN_ESEGMENT); after a crash a cache also drops what
-     * they may have replaced. */
+    /* Drives that are missing: not there, unreadable, an empty directory, or one that cannot be
+     * written to. A cache opens without them, as long as one is there, with a logged line for each;
+     * what lay on them is missed. When one comes back after the store was opened without it, it is
+     * emptied and used again, for what it holds may have been replaced since; an empty directory in
+     * its place is used with `create`. A store in store mode does neither unasked (GOBLIN_EDRIVE).
+     * The same goes for segments of which neither header can be read (GOBLIN_ESEGMENT); after a
+     * crash a cache also drops what they may have replaced. */
     bool degraded;     /* store mode: open without missing drives, or such segments */
     bool readd_drives; /* empty and use drives that missed an opening, use empty directories in the
                           place of lost ones */

@@ -12,12 +12,15 @@
 #include "engine/config.h"
 #include "engine/drive_internal.h"
 
+#define FIRST_EPOCH 2u /* of several drives, in which anything is written */
+
 /* All drives while they are being opened. */
 struct party {
     struct gb_drive *drives;
     unsigned count;
     struct gb_io *io;
     const struct goblin_options *options;
+    const struct gb_refusals *refusals;
     struct gb_identity newest; /* what the drives that are there say of the store */
     struct goblin_error *error;
 };
@@ -141,6 +144,17 @@ static bool may_readd(const struct party *party)
            (party->newest.mode == GOBLIN_MODE_CACHE || party->options->readd_drives);
 }
 
+/* The identity of a drive that is used again, or of another in its place. Until the new epoch says
+ * that something was lost with it, it counts as one that missed an opening: its own is an odd one,
+ * long past, so that it lies in the other block than the new one will. */
+static int renew_identity(const struct party *party, struct gb_drive *drive)
+{
+    uint64_t present = gb_align_down(party->newest.epoch, 2);
+    deduce_identity(party, drive);
+    drive->identity.epoch = present >= 4 ? present - 3 : 0;
+    return gb_drive_write_identity(drive);
+}
+
 /* A drive that missed an opening holds what may have been deleted or replaced since. */
 static int take_back(struct party *party, struct gb_drive *drive)
 {
@@ -153,10 +167,7 @@ static int take_back(struct party *party, struct gb_drive *drive)
         return do_without(party, drive, why, advice);
     }
     int rc = gb_drive_empty(drive);
-    if (rc >= 0) {
-        deduce_identity(party, drive);
-        rc = gb_drive_write_identity(drive);
-    }
+    rc = rc < 0 ? rc : renew_identity(party, drive);
     if (rc < 0) {
         char fault[160];
         (void)snprintf(fault, sizeof(fault), "%s and cannot be emptied: %s", why,
@@ -177,14 +188,10 @@ static int take_replacement(struct party *party, struct gb_drive *drive)
         return do_without(party, drive, "is an empty directory",
                           "goblin check --repair --yes uses it in place of the drive");
     }
-    deduce_identity(party, drive);
-    drive->identity.epoch = gb_align_down(drive->identity.epoch, 2);
     gb_drive_release(drive);
-    const struct gb_identity identity = drive->identity;
     int rc = gb_drive_claim(drive, party->io, party->options, true);
-    drive->identity = identity;
     rc = rc < 0 ? rc : gb_drive_sync_parents(party->io, drive->dir);
-    rc = rc < 0 ? rc : gb_drive_write_identity(drive);
+    rc = rc < 0 ? rc : renew_identity(party, drive);
     if (rc < 0) {
         return do_without(party, drive, goblin_strerror(rc), "mend or replace it");
     }
@@ -270,8 +277,10 @@ static int open_all(struct party *party)
     for (unsigned i = 0; i < party->count; i++) {
         struct gb_drive *drive = &party->drives[i];
         drive->dir = strdup(party->options->dirs[i]);
-        claims[i] =
-            drive->dir == NULL ? -ENOMEM : gb_drive_claim(drive, party->io, party->options, false);
+        claims[i] = drive->dir == NULL ? -ENOMEM : party->refusals->faults[i];
+        if (claims[i] == 0) {
+            claims[i] = gb_drive_claim(drive, party->io, party->options, false);
+        }
         if (claims[i] < 0 && (is_final(claims[i]) || party->count == 1) && claims[i] != -ENOENT) {
             gb_drive_explain(drive, claims[i], party->error);
             return claims[i];
@@ -297,10 +306,16 @@ static int open_all(struct party *party)
 }
 
 int gb_drives_open(struct gb_drive **drives, unsigned *count, struct gb_io *io,
-                   const struct goblin_options *options, struct goblin_error *error)
+                   const struct goblin_options *options, const struct gb_refusals *refusals,
+                   struct goblin_error *error)
 {
     struct party party = {
-        .count = (unsigned)options->dir_count, .io = io, .options = options, .error = error};
+        .count = (unsigned)options->dir_count,
+        .io = io,
+        .options = options,
+        .refusals = refusals,
+        .error = error,
+    };
     party.drives = calloc(party.count, sizeof(*party.drives));
     if (party.drives == NULL) {
         gb_error_set(error, "%s", goblin_strerror(-ENOMEM));
@@ -354,9 +369,29 @@ static int write_one(struct gb_drive *drive, struct goblin_error *error)
 {
     int rc = gb_drive_write_identity(drive);
     if (rc < 0) {
+        drive->refused = true;
         gb_error_set(error, "%s: %s", drive->dir, goblin_strerror(rc));
     }
     return rc;
+}
+
+bool gb_drives_refused(const struct gb_drive *drives, unsigned count, int fault,
+                       struct gb_refusals *refusals)
+{
+    bool any = false;
+    unsigned left = 0;
+    for (unsigned i = 0; i < count; i++) {
+        /* A store that is being made wants all of them. */
+        bool made = drives[i].identity.epoch > FIRST_EPOCH;
+        if (drives[i].refused && made && !is_final(fault) && refusals->faults[i] == 0) {
+            refusals->faults[i] = fault;
+            refusals->epoch = gb_max(refusals->epoch, drives[i].identity.epoch);
+            any = true;
+        } else {
+            left += !drives[i].missing;
+        }
+    }
+    return any && left > 0;
 }
 
 /* What only the last step says: until all that are there have come to it, nothing is written. */
@@ -375,7 +410,7 @@ int gb_drives_enter_epoch(struct gb_drive *drives, unsigned count, const struct 
                           struct goblin_error *error)
 {
     uint64_t least = UINT64_MAX;
-    uint64_t most = 0;
+    uint64_t most = passage->beyond;
     for (unsigned i = 0; i < count; i++) {
         if (!drives[i].missing) {
             least = gb_min(least, drives[i].identity.epoch);
@@ -385,7 +420,9 @@ int gb_drives_enter_epoch(struct gb_drive *drives, unsigned count, const struct 
     uint64_t last = count == 1 ? most + 1 : gb_align_down(most, 2) + 2;
     for (uint64_t epoch = least + 1; epoch <= last; epoch++) {
         for (unsigned i = 0; i < count; i++) {
-            if (drives[i].missing || drives[i].identity.epoch >= epoch) {
+            /* What lay on a drive that is bereft is known to be lost only with the last step. */
+            bool waits = drives[i].bereft && epoch != last;
+            if (drives[i].missing || drives[i].identity.epoch >= epoch || waits) {
                 continue;
             }
             drives[i].identity.epoch = epoch;

@@ -171,10 +171,12 @@ static uint32_t find_strays(struct goblin *store)
 }
 
 /* What was lost must not come back once this opening has changed anything. */
-static int begin_epoch(struct goblin *store, struct goblin_error *error)
+static int begin_epoch(struct goblin *store, const struct gb_refusals *refusals,
+                       struct goblin_error *error)
 {
     struct gb_passage passage = {
         .floor = store->drives[0].identity.floor,
+        .beyond = refusals->epoch,
         .strayed = find_strays(store),
     };
     if (gb_drives_bereft(store->drives, store->drive_count) && store->epoch > 0) {
@@ -204,7 +206,7 @@ static void warn_of_buffering(const struct goblin *store)
 }
 
 static int build(struct goblin *store, const struct goblin_options *options,
-                 struct goblin_error *error)
+                 const struct gb_refusals *refusals, struct goblin_error *error)
 {
     int rc = copy_settings(store, options);
     if (rc < 0) {
@@ -212,7 +214,8 @@ static int build(struct goblin *store, const struct goblin_options *options,
         return rc;
     }
     gb_config_resolve(&store->options); /* for a store that is made; adopted and resolved again */
-    rc = gb_drives_open(&store->drives, &store->drive_count, store->io, &store->options, error);
+    rc = gb_drives_open(&store->drives, &store->drive_count, store->io, &store->options, refusals,
+                        error);
     if (rc < 0) {
         return rc;
     }
@@ -248,7 +251,7 @@ static int build(struct goblin *store, const struct goblin_options *options,
         rc = gb_recover(store, error);
     }
     if (rc == 0 && !options->read_only) {
-        rc = begin_epoch(store, error);
+        rc = begin_epoch(store, refusals, error);
         leap(store);
         if (rc == 0) {
             gb_headers_mend(store);
@@ -258,14 +261,11 @@ static int build(struct goblin *store, const struct goblin_options *options,
     return rc;
 }
 
-int gb_store_open(struct goblin **out, const struct goblin_options *options, struct gb_io *io,
-                  struct goblin_error *error)
+static struct goblin *create_store(struct gb_io *io)
 {
     struct goblin *store = calloc(1, sizeof(*store));
     if (store == NULL) {
-        io->ops->destroy(io);
-        gb_error_set(error, "open store: %s", goblin_strerror(-ENOMEM));
-        return -ENOMEM;
+        return NULL;
     }
     store->io = io;
     gb_pool_init(&store->pool);
@@ -274,16 +274,48 @@ int gb_store_open(struct goblin **out, const struct goblin_options *options, str
     (void)pthread_mutex_init(&store->keeper_lock, NULL);
     (void)pthread_mutex_init(&store->checkpoint_lock, NULL);
     (void)pthread_cond_init(&store->keeper_wake, NULL);
-    int rc = build(store, options, error);
+    return store;
+}
+
+/* A drive that refuses to be written to is one that is missing. What has been read from it counts
+ * for nothing then, so the opening begins again. */
+static int open_with_what_is_there(struct goblin **out, const struct goblin_options *options,
+                                   struct gb_io *io, struct goblin_error *error)
+{
+    struct gb_refusals refusals = {.epoch = 0};
+    for (;;) {
+        struct goblin *store = create_store(io);
+        if (store == NULL) {
+            io->ops->destroy(io);
+            gb_error_set(error, "%s", goblin_strerror(-ENOMEM));
+            return -ENOMEM;
+        }
+        int rc = build(store, options, &refusals, error);
+        if (rc >= 0) {
+            *out = store;
+            return 0;
+        }
+        bool again = gb_drives_refused(store->drives, store->drive_count, rc, &refusals);
+        store->io = again ? NULL : io;
+        destroy(store);
+        if (!again) {
+            return rc;
+        }
+    }
+}
+
+int gb_store_open(struct goblin **out, const struct goblin_options *options, struct gb_io *io,
+                  struct goblin_error *error)
+{
+    int rc = open_with_what_is_there(out, options, io, error);
     if (rc < 0) {
         gb_error_wrap(error, "open store");
-        destroy(store);
         return rc;
     }
-    if (store->options.ordered == GOBLIN_ORDERED_ALWAYS) {
-        (void)gb_ordered_build(store); /* begins; the keeper goes on, and so does a scan */
+    gb_error_set(error, "%s", "");
+    if ((*out)->options.ordered == GOBLIN_ORDERED_ALWAYS) {
+        (void)gb_ordered_build(*out); /* begins; the keeper goes on, and so does a scan */
     }
-    *out = store;
     return GOBLIN_OK;
 }
 

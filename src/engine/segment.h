@@ -78,6 +78,7 @@ struct gb_drive {
     uint64_t read_bytes; /* of the identity, in one read */
     unsigned failures;   /* segments on it that failed; under the lock of the segments */
     bool retired;        /* too many have: it is not written to any more */
+    bool refused;        /* it did not take the identity of `identity.epoch` while being opened */
     bool missing;        /* it is not there: its identity is deduced, its segments are lost */
     bool bereft;         /* what it held before this opening is lost, and was not lost before */
     bool pierced;        /* a segment of it is: no header of it could be read */
