@@ -40,6 +40,7 @@ static void bring_back(struct simrun *run, unsigned i)
         (void)snprintf(end != NULL ? end : drive->path + strlen(drive->path), 4, ".%u",
                        ++drive->replaced % 10);
         int rc = run->disk->ops->make_dir(run->disk, drive->path);
+        rc = rc < 0 ? rc : run->disk->ops->sync_dir(run->disk, "/"); /* or it may go once more */
         simrun_trace(run, "drive %u is replaced by %s: %d", i, drive->path, rc);
     } else {
         simrun_trace(run, "drive %u is back", i);
