@@ -6,11 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/config.h"
 #include "cli/verbs.h"
 
 static const struct gb_verb *const verbs[] = {
-    &gb_verbs_init, &gb_verbs_put,   &gb_verbs_get,  &gb_verbs_rm,    &gb_verbs_touch, &gb_verbs_ls,
-    &gb_verbs_stat, &gb_verbs_stats, &gb_verbs_load, &gb_verbs_check, &gb_verbs_clear,
+    &gb_verbs_init,  &gb_verbs_put,   &gb_verbs_get,   &gb_verbs_rm,
+    &gb_verbs_touch, &gb_verbs_ls,    &gb_verbs_stat,  &gb_verbs_stats,
+    &gb_verbs_load,  &gb_verbs_check, &gb_verbs_clear, &gb_verbs_serve,
 };
 enum { VERB_COUNT = sizeof(verbs) / sizeof(verbs[0]) };
 
@@ -59,16 +61,17 @@ static void print_overview(FILE *out)
 
 static void print_verb(FILE *out, const struct gb_verb *verb)
 {
-    (void)fprintf(out, "usage: goblin %s %s [OPTIONS]\n\n%s.\n", verb->name, verb->operands,
-                  verb->summary);
+    (void)fprintf(out, "usage: goblin %s%s%s [OPTIONS]\n\n%s.\n", verb->name,
+                  verb->operands[0] == '\0' ? "" : " ", verb->operands, verb->summary);
     if (verb->details != NULL) {
         (void)fprintf(out, "\n%s\n", verb->details);
     }
     const struct gb_option_group groups[] = {
         {"Options", verb->options, NULL},
         {"Options of the store", gb_session_options, NULL},
+        {"Where options come from", gb_config_options, NULL},
     };
-    gb_options_print(out, groups, verb->opens_store ? 2 : 1);
+    gb_options_print(out, groups, verb->configurable ? 3 : verb->opens_store ? 2 : 1);
 }
 
 static enum gb_exit help(const char *name)
@@ -104,6 +107,13 @@ static enum gb_exit check_operands(const struct gb_verb *verb, int count)
     return GB_EXIT_OK;
 }
 
+/* Runs the verb, whose options have been taken. */
+static enum gb_exit run_operands(const struct gb_verb *verb, const struct gb_verb_call *call)
+{
+    enum gb_exit code = check_operands(verb, call->operand_count);
+    return code == GB_EXIT_OK ? verb->run(call) : code;
+}
+
 /* argv[0] is the verb; `store` holds what stood in front of it. */
 static enum gb_exit run_verb(const struct gb_verb *verb, struct gb_session_settings *store,
                              int argc, char **argv)
@@ -113,13 +123,23 @@ static enum gb_exit run_verb(const struct gb_verb *verb, struct gb_session_setti
     if (settings == NULL) {
         return gb_say(GB_EXIT_FAULT, "%s: %s", verb->name, strerror(ENOMEM));
     }
+    struct gb_config config = {0};
     const struct gb_option_group groups[] = {
         {"", front_options, &front},
         {"", verb->options, settings},
         {"", gb_session_options, store},
+        {"", gb_config_options, &config},
     };
+    size_t count = verb->configurable ? 4 : verb->opens_store ? 3 : 2;
     struct goblin_error error;
-    int first = gb_options_parse(groups, verb->opens_store ? 3 : 2, argc, argv, false, &error);
+    int first = gb_options_parse(groups, count, argc, argv, false, &error);
+    if (first >= 0 && verb->configurable && !front.help && !front.version) {
+        /* The command line has the last word, so it is read once more. */
+        first = gb_config_load(&config, &groups[1], 2, &error);
+        if (first >= 0) {
+            first = gb_options_parse(groups, count, argc, argv, false, &error);
+        }
+    }
     enum gb_exit code = GB_EXIT_OK;
     if (first < 0) {
         code = gb_say(GB_EXIT_USAGE, "%s: %s", verb->name, error.text);
@@ -128,12 +148,13 @@ static enum gb_exit run_verb(const struct gb_verb *verb, struct gb_session_setti
     } else if (front.version) {
         code = version();
     } else {
-        code = check_operands(verb, argc - first);
-        if (code == GB_EXIT_OK) {
-            const struct gb_verb_call call = {store, settings, argv + first, argc - first};
-            code = verb->run(&call);
-        }
+        code = run_operands(verb, &(struct gb_verb_call){.store = store,
+                                                         .settings = settings,
+                                                         .config = &config,
+                                                         .operands = argv + first,
+                                                         .operand_count = argc - first});
     }
+    gb_config_free(&config);
     free(settings);
     return code;
 }

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/assert.h"
 #include "base/units.h"
@@ -117,17 +118,51 @@ static int parse_number(const struct gb_option *row, const char *text, uint64_t 
     return GOBLIN_OK;
 }
 
+/* What is set when an option comes without a value is `yes`. */
+static int parse_flag(const struct gb_option *row, const char *text, bool *out,
+                      struct goblin_error *error)
+{
+    static const char *const words[] = {"no", "yes", "false", "true", "off", "on", "0", "1"};
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        if (strcasecmp(text, words[i]) == 0) {
+            *out = i % 2 == 1;
+            return GOBLIN_OK;
+        }
+    }
+    return gb_say_explain(error, "--%s %s: give yes or no", row->name, text);
+}
+
+static int add_item(const struct gb_option *row, struct gb_option_list *list, const char *text,
+                    enum gb_option_source source, struct goblin_error *error)
+{
+    if (list->source != source) {
+        *list = (struct gb_option_list){.source = source};
+    }
+    if (list->count == GB_OPTION_LIST_MAX) {
+        return gb_say_explain(error, "--%s %s: at most %u of them", row->name, text,
+                              GB_OPTION_LIST_MAX);
+    }
+    list->items[list->count++] = text;
+    return GOBLIN_OK;
+}
+
 static int store_value(const struct gb_option *row, void *settings, const char *text,
-                       struct goblin_error *error)
+                       enum gb_option_source source, struct goblin_error *error)
 {
     char *member = (char *)settings + row->offset;
     uint64_t number = 0;
     int choice = 0;
+    bool flag = false;
     int result = GOBLIN_OK;
     switch (row->kind) {
     case GB_OPTION_FLAG:
-        memcpy(member, &(bool){true}, sizeof(bool));
-        return GOBLIN_OK;
+        result = parse_flag(row, text, &flag, error);
+        if (result == GOBLIN_OK) {
+            memcpy(member, &flag, sizeof(flag));
+        }
+        return result;
+    case GB_OPTION_LIST:
+        return add_item(row, (struct gb_option_list *)(void *)member, text, source, error);
     case GB_OPTION_TEXT:
         memcpy(member, &text, sizeof(text));
         return GOBLIN_OK;
@@ -191,11 +226,26 @@ int gb_options_parse(const struct gb_option_group *groups, size_t group_count, i
         }
         size_t index = find_row(&parser, answer);
         GB_ASSERT(index < parser.count);
-        int result = store_value(parser.rows[index], parser.settings[index], optarg, error);
+        const char *text = parser.rows[index]->kind == GB_OPTION_FLAG ? "yes" : optarg;
+        int result =
+            store_value(parser.rows[index], parser.settings[index], text, GB_SOURCE_COMMAND, error);
         if (result != GOBLIN_OK) {
             return result;
         }
     }
+}
+
+int gb_options_set(const struct gb_option_group *groups, size_t group_count, const char *name,
+                   const char *text, enum gb_option_source source, struct goblin_error *error)
+{
+    for (size_t i = 0; i < group_count; i++) {
+        for (const struct gb_option *row = groups[i].options; row->name != NULL; row++) {
+            if (strcmp(row->name, name) == 0) {
+                return store_value(row, groups[i].settings, text, source, error);
+            }
+        }
+    }
+    return GOBLIN_MISS;
 }
 
 static void print_row(FILE *out, const struct gb_option *row)

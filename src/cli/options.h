@@ -23,6 +23,23 @@ enum gb_option_kind {
     GB_OPTION_DURATION, /* int64_t ms, "1h" */
     GB_OPTION_COUNT,    /* uint64_t, plain decimal */
     GB_OPTION_CHOICE,   /* int: which word of `value`, from 0 */
+    GB_OPTION_LIST,     /* struct gb_option_list: may be given several times */
+};
+
+/* Where a value comes from. A later source overrides an earlier one, lists as a whole. */
+enum gb_option_source {
+    GB_SOURCE_DEFAULT = 0,
+    GB_SOURCE_FILE,
+    GB_SOURCE_ENVIRONMENT,
+    GB_SOURCE_COMMAND,
+};
+
+#define GB_OPTION_LIST_MAX 16u
+
+struct gb_option_list {
+    const char *items[GB_OPTION_LIST_MAX]; /* borrowed */
+    unsigned count;
+    enum gb_option_source source;
 };
 
 struct gb_option {
@@ -42,7 +59,7 @@ struct gb_option_group {
     void *settings;
 };
 
-#define GB_OPTIONS_MAX 48u
+#define GB_OPTIONS_MAX 96u
 
 /* Parses argv[1…]; operands are moved behind the options. With `stop_at_operand` it ends at the
  * first one (options in front of a verb).
@@ -50,6 +67,11 @@ struct gb_option_group {
  * remedy in `error`. Threads: one at a time (getopt_long). */
 int gb_options_parse(const struct gb_option_group *groups, size_t group_count, int argc,
                      char **argv, bool stop_at_operand, struct goblin_error *error);
+
+/* Sets the option called `name` from a text that outlives the settings; a flag takes yes or no.
+ * Returns GOBLIN_OK, GOBLIN_MISS if no group has it, or GOBLIN_EOPTION, explained. */
+int gb_options_set(const struct gb_option_group *groups, size_t group_count, const char *name,
+                   const char *text, enum gb_option_source source, struct goblin_error *error);
 
 void gb_options_print(FILE *out, const struct gb_option_group *groups, size_t group_count);
 

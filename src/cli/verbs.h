@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "cli/config.h"
 #include "cli/options.h"
 #include "cli/say.h"
 #include "cli/session.h"
@@ -16,6 +17,7 @@
 struct gb_verb_call {
     const struct gb_session_settings *store;
     const void *settings; /* the verb's own, as its options filled them */
+    const struct gb_config *config;
     char **operands;
     int operand_count;
 };
@@ -30,6 +32,7 @@ struct gb_verb {
     int operands_least;
     int operands_most; /* -1: any number */
     bool opens_store;  /* takes gb_session_options too */
+    bool configurable; /* takes gb_config_options too: a file, and the environment */
     enum gb_exit (*run)(const struct gb_verb_call *call);
 };
 
@@ -47,5 +50,6 @@ extern const struct gb_verb gb_verbs_load;
 extern const struct gb_verb gb_verbs_check;
 extern const struct gb_verb gb_verbs_stats;
 extern const struct gb_verb gb_verbs_clear;
+extern const struct gb_verb gb_verbs_serve;
 
 #endif
