@@ -77,13 +77,18 @@ int goblin_close(struct goblin *store);
 
 /* ---- one object ---------------------------------------------------------------------------- */
 
+/* The bits that an object's marks may have. They are the caller's own, for states that change while
+ * the value stays: stale, being renewed, pinned. Any other bit is -EINVAL. */
+#define GOBLIN_MARKS 0x7fu
+
 struct goblin_info {
     uint64_t size;      /* value bytes, metadata not counted */
     uint64_t version;   /* of this write; every later write's is greater, unless passed in */
     int64_t expires_ms; /* 0: never */
     uint64_t resident;  /* value bytes in RAM now */
     uint32_t flags;     /* the caller's own */
-    uint32_t meta_len;
+    uint16_t meta_len;
+    uint8_t marks; /* the caller's own */
 };
 
 enum goblin_condition {
@@ -99,6 +104,7 @@ struct goblin_put_options {
     uint64_t if_version;
     uint64_t version; /* 0: the store numbers its writes itself */
     uint32_t flags;
+    uint8_t marks; /* of GOBLIN_MARKS */
     enum goblin_condition condition;
     enum goblin_durability durability;
 };
@@ -116,7 +122,34 @@ GOBLIN_NODISCARD int goblin_put(struct goblin *store, struct goblin_slice key,
 GOBLIN_NODISCARD int goblin_delete(struct goblin *store, struct goblin_slice key,
                                    const struct goblin_put_options *options);
 
-/* Sets a new expiry. The version does not change. Returns GOBLIN_OK or GOBLIN_MISS. */
+enum goblin_amend_what {
+    GOBLIN_AMEND_EXPIRES = 1u << 0,
+    GOBLIN_AMEND_FLAGS = 1u << 1,
+    GOBLIN_AMEND_VERSION = 1u << 2,
+};
+
+struct goblin_amendment {
+    unsigned what; /* enum goblin_amend_what: of the next three, those that count */
+    uint32_t flags;
+    int64_t expires_ms;
+    uint64_t version;                /* 0: a new one, as a put would give it */
+    uint8_t marks_set;               /* these marks are set then, */
+    uint8_t marks_clear;             /* these are not, but for those in marks_set */
+    enum goblin_condition condition; /* not GOBLIN_IF_ABSENT */
+    uint64_t if_version;
+    enum goblin_durability durability;
+};
+
+/* Changes what can change of an object while its value stays, atomically. A new version is what
+ * GOBLIN_IF_VERSION is judged by from then on. `before`, which may be NULL, gets what the object
+ * was like: read in the same step, so that of several callers who set a mark exactly one finds it
+ * clear. It is filled for GOBLIN_OK and GOBLIN_CHANGED. What changes nothing costs no write.
+ * Returns GOBLIN_OK, GOBLIN_MISS, or for GOBLIN_IF_VERSION GOBLIN_CHANGED. */
+GOBLIN_NODISCARD int goblin_amend(struct goblin *store, struct goblin_slice key,
+                                  const struct goblin_amendment *amendment,
+                                  struct goblin_info *before);
+
+/* goblin_amend of the expiry alone. Returns GOBLIN_OK or GOBLIN_MISS. */
 GOBLIN_NODISCARD int goblin_touch(struct goblin *store, struct goblin_slice key, int64_t expires_ms,
                                   enum goblin_durability durability);
 

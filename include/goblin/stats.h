@@ -29,7 +29,7 @@ extern "C" {
     X(puts_refused, "puts whose condition did not hold")                                           \
     X(puts_delayed, "puts held back a little while disk is being reclaimed")                       \
     X(deletes, "objects deleted")                                                                  \
-    X(touches, "expiries changed")                                                                 \
+    X(amends, "objects amended: expiry, flags, version or marks")                                  \
     X(device_reads, "reads sent to the device, those of opening among them")                       \
     X(device_read_bytes, "bytes read from the device")                                             \
     X(device_writes, "writes sent to the device, the store's own among them")                      \

@@ -192,7 +192,8 @@ static int stat_key(struct gb_session *session, struct goblin_slice key, const v
     (void)printf("version   %" PRIu64 "\n", info.version);
     (void)printf("flags     %" PRIu32 "\n", info.flags);
     (void)printf("expires   %s\n", gb_text_format_time(expires, info.expires_ms));
-    (void)printf("metadata  %" PRIu32 "\n", info.meta_len);
+    (void)printf("metadata  %u\n", (unsigned)info.meta_len);
+    (void)printf("marks     %u\n", (unsigned)info.marks);
     return result;
 }
 

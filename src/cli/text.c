@@ -148,6 +148,7 @@ void gb_text_json_info(struct gb_json *json, struct goblin_slice key,
     gb_json_unsigned(json, "flags", info->flags);
     gb_json_signed(json, "expires_ms", info->expires_ms);
     gb_json_unsigned(json, "metadata", info->meta_len);
+    gb_json_unsigned(json, "marks", info->marks);
     gb_json_end(json);
 }
 

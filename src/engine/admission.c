@@ -180,24 +180,21 @@ static int copy_out(struct goblin *store, uint64_t hash, struct goblin_slice key
     struct gb_glimpse glimpse;
     const struct gb_item *item = gb_index_find(store->index, hash, key.data, key.len, &glimpse);
     if (item != NULL && gb_item_ram_only(item)) {
-        uint64_t expiry = atomic_load_explicit(&item->expiry_meta, memory_order_relaxed);
+        uint64_t packed = atomic_load_explicit(&item->expiry_meta, memory_order_relaxed);
         uint64_t size = gb_item_size(item);
         copy->sequence = atomic_load_explicit(&item->sequence, memory_order_relaxed);
         copy->record = (struct gb_record){
             .type = GB_RECORD_PUT,
             .key_len = (uint16_t)key.len,
-            .meta_len = (uint16_t)gb_meta_len_of(expiry),
-            .flags = item->flags,
-            .version = item->version,
+            .meta_len = (uint16_t)gb_meta_len_of(packed),
             .size = size,
-            .expires_ms = gb_expiry_of(expiry),
         };
         copy->payload = malloc(size + 1);
         rc = copy->payload != NULL ? 1 : -ENOMEM;
         if (rc == 1) {
             memcpy(copy->payload, gb_item_bytes(item), size);
         }
-        if (rc == 1 && gb_expired(copy->record.expires_ms, gb_store_now_ms(store))) {
+        if (rc == 1 && gb_store_expired(store, gb_expiry_of(packed))) {
             free(copy->payload);
             rc = 0;
         }
@@ -215,8 +212,8 @@ int gb_admission_write(struct goblin *store, struct goblin_slice key)
     if (rc <= 0) {
         return rc;
     }
-    /* As a relocation: with the version and expiry it has, and only if it is still the same. The
-     * cleaner must not wait for the space that it makes itself, as a plain append does. */
+    /* As a relocation: as amended, and only if it is still the same. The cleaner must not wait for
+     * the space that it makes itself, as a plain append does. */
     struct gb_publication publication = {
         .lane = gb_store_lane(store, hash),
         .hash = hash,

@@ -153,24 +153,22 @@ static void write_item(void *arg, struct gb_locked *locked, struct gb_item *item
     if (to == NULL) {
         return;
     }
-    uint64_t expiry = atomic_load_explicit(&item->expiry_meta, memory_order_relaxed);
+    uint64_t packed = atomic_load_explicit(&item->expiry_meta, memory_order_relaxed);
     uint32_t epoch = atomic_load_explicit(&output->store->residency.epoch, memory_order_relaxed);
     uint8_t heat = atomic_load_explicit(&item->heat, memory_order_relaxed);
     struct gb_entry entry = {
         .record = {.type = GB_RECORD_PUT,
                    .key_len = (uint16_t)gb_item_key_len(item),
-                   .meta_len = (uint16_t)gb_meta_len_of(expiry),
-                   .flags = item->flags,
+                   .meta_len = (uint16_t)gb_meta_len_of(packed),
                    .extent_count = list / GB_EXTENT_SIZE,
                    .sequence = atomic_load_explicit(&item->sequence, memory_order_relaxed),
-                   .version = item->version,
-                   .size = gb_item_size(item),
-                   .expires_ms = gb_expiry_of(expiry)},
+                   .size = gb_item_size(item)},
         .key = item->key,
         .place = atomic_load_explicit(&item->place, memory_order_relaxed),
         .resident = gb_item_resident(item),
         .heat = (uint8_t)(gb_heat_count(heat, epoch) << 4), /* as of epoch 0 */
     };
+    gb_item_tell(item, &entry.record);
     size_t n = gb_entry_encode(&entry, to);
     memcpy(to + n, item->key + entry.record.key_len + GB_EXTENTS_HEADER, list);
     output->len += n + list;

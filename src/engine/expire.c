@@ -53,7 +53,7 @@ static int bury(struct goblin *store, const unsigned char *key, uint32_t key_len
         uint64_t sequence = 0;
         if (expired) {
             sequence = gb_store_next_sequence(store);
-            append.record.version = item->version;
+            append.record.version = atomic_load_explicit(&item->version, memory_order_relaxed);
             gb_store_forget_locked(store, &locked, item);
         }
         gb_index_unlock(&locked);

@@ -39,6 +39,7 @@
 #define GB_SEGMENT_FOOTER  GB_BLOCK
 #define GB_SEGMENT_TRAILER (GB_SEGMENT_HEADER + GB_SEGMENT_FOOTER) /* behind the records */
 #define GB_PIECES_MAX      960u /* summary pieces a footer can name */
+#define GB_MARKS_BITS      7u
 
 /* ---- places -------------------------------------------------------------------------------- */
 
@@ -132,7 +133,8 @@ int gb_segment_footer_decode(struct gb_segment_footer *footer, uint64_t salt,
 enum gb_record_type {
     GB_RECORD_PUT = 1,     /* an object; payload inline, or at `link`, or as a list of extents */
     GB_RECORD_DELETE = 2,  /* a tombstone; no payload */
-    GB_RECORD_META = 3,    /* a new expiry for the PUT whose sequence is `link`; no payload */
+    GB_RECORD_META = 3,    /* version, expiry, flags and marks from now on of the PUT whose
+                              sequence is `link`; no payload */
     GB_RECORD_COMMIT = 4,  /* reserved: closes a BATCH */
     GB_RECORD_BATCH = 5,   /* reserved: opens a BATCH */
     GB_RECORD_CLEAR = 6,   /* everything of a smaller sequence is gone; no key, no payload */
@@ -144,6 +146,7 @@ struct gb_record {
     enum gb_record_type type;
     uint16_t key_len;      /* 1..4096; 0 for CLEAR and SUMMARY */
     uint16_t meta_len;     /* the first bytes of the payload are user metadata */
+    uint8_t marks;         /* PUT, META: the user's, GB_MARKS_BITS of them */
     uint32_t flags;        /* the user's */
     uint32_t extent_count; /* PUT: the inline payload is a list of this many struct gb_extent */
     uint64_t sequence;

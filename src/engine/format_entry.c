@@ -21,7 +21,8 @@ enum presence {
     HAS_SLOT = 1u << 12,
     HAS_RESIDENT = 1u << 13,
     HAS_HEAT = 1u << 14,
-    HAS_ALL = 0x7ff0,
+    HAS_MARKS = 1u << 15,
+    HAS_ALL = 0xfff0,
 };
 
 /* ---- variable-length integers: 7 bits a byte, least significant first ---------------------- */
@@ -105,6 +106,7 @@ static unsigned present_of(const struct gb_entry *entry)
     present |= gb_place_slot(entry->place) != 0 ? HAS_SLOT : 0u;
     present |= entry->resident != 0 ? HAS_RESIDENT : 0u;
     present |= entry->heat != 0 ? HAS_HEAT : 0u;
+    present |= record->marks != 0 ? HAS_MARKS : 0u;
     return present > 0xff ? present | HAS_MORE : present;
 }
 
@@ -122,6 +124,7 @@ static unsigned char *rare_put(unsigned char *at, unsigned present, const struct
     at = optional_put(at, present, HAS_SLOT, gb_place_slot(entry->place));
     at = optional_put(at, present, HAS_RESIDENT, entry->resident);
     at = optional_put(at, present, HAS_HEAT, entry->heat);
+    at = optional_put(at, present, HAS_MARKS, record->marks);
     return at;
 }
 
@@ -162,9 +165,7 @@ static unsigned present_get(struct cursor *cursor, struct gb_record *record)
         return first & HAS_ALL;
     }
     unsigned second = cursor->at < cursor->end ? *cursor->at++ : 0u;
-    if (second == 0 || (second << 8 & ~(unsigned)HAS_ALL) != 0) {
-        cursor->bad = true;
-    }
+    cursor->bad |= second == 0;
     return (first & 0xf0) | second << 8;
 }
 
@@ -190,6 +191,7 @@ static void record_get(struct cursor *cursor, unsigned present, struct gb_entry 
     entry->place |= slot << GB_PLACE_OFFSET_BITS;
     entry->resident = (uint32_t)optional_get(cursor, present, HAS_RESIDENT, UINT32_MAX);
     entry->heat = (uint8_t)optional_get(cursor, present, HAS_HEAT, UINT8_MAX);
+    record->marks = (uint8_t)optional_get(cursor, present, HAS_MARKS, UINT8_MAX);
 }
 
 int gb_entry_decode(struct gb_entry *entry, const unsigned char *in, size_t len)

@@ -17,13 +17,14 @@
 #define META_MAX        4096u
 #define VALUE_BITS      44 /* sizes and expiries are below 2^44 */
 #define VALUE_MAX       ((UINT64_C(1) << VALUE_BITS) - 1)
+#define MARKS_MAX       ((1u << GB_MARKS_BITS) - 1)
 #define EXTENTS_MAX     (UINT32_MAX / GB_EXTENT_SIZE)
 #define HEADER_SUM_STEP UINT64_C(0x9e3779b97f4a7c15) /* odd, so offsets give different seeds */
 /* docs/format.md draws these. */
 enum record_at {
     RECORD_MAGIC_AT = 0,
     RECORD_TYPE = 4,
-    RECORD_RESERVED8 = 5,
+    RECORD_MARKS = 5,
     RECORD_KEY_LEN = 6,
     RECORD_SEQUENCE = 8,
     RECORD_VERSION = 16,
@@ -59,11 +60,14 @@ bool gb_format_record_valid(const struct gb_record *record)
     }
     if (record->size > VALUE_MAX || record->meta_len > META_MAX ||
         record->meta_len > record->size || record->expires_ms < 0 ||
-        (uint64_t)record->expires_ms > VALUE_MAX) {
+        (uint64_t)record->expires_ms > VALUE_MAX || record->marks > MARKS_MAX) {
         return false;
     }
     if (record->type == GB_RECORD_PUT) {
         return put_valid(record);
+    }
+    if (record->marks != 0 && record->type != GB_RECORD_META) {
+        return false;
     }
     if (record->meta_len != 0 || record->extent_count != 0 || record->link_generation != 0) {
         return false;
@@ -144,7 +148,7 @@ void gb_record_encode(const struct gb_record *record, const void *key, uint64_t 
     GB_ASSERT(gb_format_record_valid(record));
     gb_store_le32(out + RECORD_MAGIC_AT, RECORD_MAGIC);
     out[RECORD_TYPE] = (unsigned char)record->type;
-    out[RECORD_RESERVED8] = 0;
+    out[RECORD_MARKS] = record->marks;
     gb_store_le16(out + RECORD_KEY_LEN, record->key_len);
     gb_store_le64(out + RECORD_SEQUENCE, record->sequence);
     gb_store_le64(out + RECORD_VERSION, record->version);
@@ -174,6 +178,7 @@ static bool starts_like_a_record(const unsigned char *in, size_t len)
 static void record_load(struct gb_record *record, const unsigned char *in)
 {
     record->type = (enum gb_record_type)in[RECORD_TYPE];
+    record->marks = in[RECORD_MARKS];
     record->key_len = gb_load_le16(in + RECORD_KEY_LEN);
     record->sequence = gb_load_le64(in + RECORD_SEQUENCE);
     record->version = gb_load_le64(in + RECORD_VERSION);
@@ -196,8 +201,8 @@ int gb_record_decode(struct gb_record *record, uint64_t salt, uint64_t offset,
         return -ENODATA;
     }
     record_load(record, in);
-    if (!gb_format_record_valid(record) || in[RECORD_RESERVED8] != 0 ||
-        gb_load_le16(in + RECORD_RESERVED16) != 0 || gb_load_le32(in + RECORD_RESERVED32) != 0) {
+    if (!gb_format_record_valid(record) || gb_load_le16(in + RECORD_RESERVED16) != 0 ||
+        gb_load_le32(in + RECORD_RESERVED32) != 0) {
         return GOBLIN_ECORRUPT;
     }
     if (len < (size_t)GB_RECORD_HEADER + record->key_len) {

@@ -355,14 +355,13 @@ static int look_up(struct gb_get *get, const struct goblin_request *request, uin
         }
         get->place = atomic_load_explicit(&item->place, memory_order_relaxed);
         get->sequence = atomic_load_explicit(&item->sequence, memory_order_relaxed);
-        uint64_t expiry = atomic_load_explicit(&item->expiry_meta, memory_order_relaxed);
+        gb_item_describe(item, &get->info);
         if (!gb_index_unchanged(&glimpse)) {
             continue;
         }
-        if (gb_store_expired(store, gb_expiry_of(expiry))) {
+        if (gb_store_expired(store, get->info.expires_ms)) {
             break;
         }
-        gb_item_describe(item, expiry, &get->info);
         get->size = gb_item_size(item);
         get->meta_len = get->info.meta_len;
         get->resident = gb_item_resident(item);

@@ -53,11 +53,10 @@ static GB_ALWAYS_INLINE struct gb_item *find(const struct goblin_reader *reader,
     if (item == NULL) {
         return NULL;
     }
-    uint64_t expiry = atomic_load_explicit(&item->expiry_meta, memory_order_relaxed);
-    if (gb_store_expired(store, gb_expiry_of(expiry))) {
+    gb_item_describe(item, info);
+    if (gb_store_expired(store, info->expires_ms)) {
         return NULL;
     }
-    gb_item_describe(item, expiry, info);
     return (struct gb_item *)(uintptr_t)item;
 }
 

@@ -28,8 +28,7 @@ static void catch_item(void *arg, struct gb_locked *locked, struct gb_item *item
     (void)locked;
     struct catch *catch = arg;
     struct caught entry = {.key_len = gb_item_key_len(item)};
-    uint64_t expiry = atomic_load_explicit(&item->expiry_meta, memory_order_relaxed);
-    gb_item_describe(item, expiry, &entry.info);
+    gb_item_describe(item, &entry.info);
     if (gb_expired(entry.info.expires_ms, gb_store_now_ms(catch->store))) {
         return;
     }

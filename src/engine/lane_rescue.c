@@ -89,8 +89,7 @@ static bool restate(struct gb_lane *lane, struct gb_append *append, struct gb_it
         return true;
     }
     if (record->type == GB_RECORD_META && item != NULL && now == record->link) {
-        uint64_t packed = atomic_load_explicit(&item->expiry_meta, memory_order_relaxed);
-        record->expires_ms = gb_expiry_of(packed);
+        gb_item_tell(item, record);
         record->sequence = gb_store_next_sequence(store);
         return true;
     }

@@ -192,9 +192,9 @@ void gb_residency_finish(struct goblin *store, struct gb_promotion *promotion)
     bool same = now != NULL &&
                 atomic_load_explicit(&now->sequence, memory_order_relaxed) == promotion->sequence;
     if (same && gb_item_resident(now) < promotion->resident) {
-        atomic_store_explicit(&copy->expiry_meta,
-                              atomic_load_explicit(&now->expiry_meta, memory_order_relaxed),
-                              memory_order_relaxed);
+        struct gb_record amended;
+        gb_item_tell(now, &amended);
+        gb_item_amend(copy, &amended);
         atomic_store_explicit(&copy->heat, atomic_load_explicit(&now->heat, memory_order_relaxed),
                               memory_order_relaxed);
         gb_arena_born(&store->arena, copy);

@@ -1,4 +1,4 @@
-/* Put, delete, touch, stat. */
+/* Put and stat, and how what is put is published. */
 #include "engine/put.h"
 
 #include <errno.h>
@@ -21,7 +21,9 @@ int gb_check_condition(const struct goblin_put_options *options, const struct gb
         if (item == NULL) {
             return GOBLIN_MISS;
         }
-        return item->version == options->if_version ? GOBLIN_OK : GOBLIN_CHANGED;
+        return atomic_load_explicit(&item->version, memory_order_relaxed) == options->if_version
+                   ? GOBLIN_OK
+                   : GOBLIN_CHANGED;
     case GOBLIN_ALWAYS:
     default:
         return GOBLIN_OK;
@@ -38,7 +40,7 @@ int gb_check_put(const struct goblin *store, struct goblin_slice key, uint64_t v
         return GOBLIN_EMETA;
     }
     if (options->expires_ms < 0 || (uint64_t)options->expires_ms > GB_SIZE_MASK ||
-        (unsigned)options->condition > GOBLIN_IF_VERSION ||
+        options->marks > GOBLIN_MARKS || (unsigned)options->condition > GOBLIN_IF_VERSION ||
         (unsigned)options->durability > GOBLIN_DURABILITY_SYNCED) {
         return -EINVAL;
     }
@@ -91,7 +93,6 @@ static struct gb_item *lay_item(struct goblin *store, struct gb_publication *pub
     struct gb_item *item = gb_arena_item(&store->arena, place);
     item->size_key =
         gb_item_pack_size(publication->object_size, record->key_len, publication->form);
-    item->flags = record->flags;
     gb_item_set_resident(item, resident);
     unsigned char *to = item->key;
     memcpy(to, publication->append.key, record->key_len);
@@ -154,18 +155,17 @@ static int swing(struct goblin *store, struct gb_publication *publication, struc
     gb_index_lock(store->index, publication->hash, &locked);
     struct gb_item *old = gb_index_find_locked(&locked, append->key, append->record.key_len);
     int answer = judge(store, publication, old);
-    publication->version = old != NULL ? old->version : 0;
+    publication->version =
+        old != NULL ? atomic_load_explicit(&old->version, memory_order_relaxed) : 0;
     if (answer == GOBLIN_OK) {
         *sequence = gb_store_next_sequence(store);
         if (publication->relocates == 0 && append->record.version == 0) {
             append->record.version = *sequence;
         }
-        int64_t expires = append->record.expires_ms;
         uint8_t heat = 0;
         if (publication->relocates != 0) {
-            expires = gb_expiry_of(atomic_load_explicit(&old->expiry_meta, memory_order_relaxed));
+            gb_item_tell(old, &append->record);
             heat = atomic_load_explicit(&old->heat, memory_order_relaxed);
-            append->record.expires_ms = expires;
         }
         uint64_t place = publication->ram_only ? GB_PLACE_RAM
                                                : gb_place(publication->lane->segment->slot,
@@ -174,10 +174,9 @@ static int swing(struct goblin *store, struct gb_publication *publication, struc
                               atomic_load_explicit(&store->forgetful, memory_order_relaxed);
         atomic_init(&item->place, place);
         atomic_init(&item->sequence, *sequence);
-        item->version = append->record.version;
-        atomic_init(&item->expiry_meta, gb_item_pack_expiry(expires, append->record.meta_len));
+        gb_item_init_state(item, &append->record);
         atomic_init(&item->heat, heat);
-        publication->version = item->version;
+        publication->version = append->record.version;
         if (old == NULL) {
             answer = gb_index_insert_locked(&locked, gb_arena_place(&store->arena, item));
             answer = answer == 0 ? GOBLIN_OK : answer;
@@ -256,6 +255,7 @@ int goblin_put(struct goblin *store, struct goblin_slice key, struct goblin_slic
                 .record = {.type = GB_RECORD_PUT,
                            .key_len = (uint16_t)key.len,
                            .meta_len = (uint16_t)options->meta.len,
+                           .marks = options->marks,
                            .flags = options->flags,
                            .version = options->version,
                            .size = size,
@@ -288,140 +288,6 @@ int goblin_put(struct goblin *store, struct goblin_slice key, struct goblin_slic
     return rc < 0 ? rc : answer;
 }
 
-/* ---- delete and touch ---------------------------------------------------------------------- */
-
-/* Forgets the object; the record that is being appended says so. */
-static void bury(struct goblin *store, struct gb_locked *locked, const struct gb_item *item,
-                 struct gb_append *append)
-{
-    append->record = (struct gb_record){
-        .type = GB_RECORD_DELETE,
-        .key_len = append->record.key_len,
-        .version = item->version,
-    };
-    gb_store_forget_locked(store, locked, item);
-}
-
-/* Under the bucket lock: judges, changes the item, draws a sequence if the record is to stay. */
-static int amend_locked(struct goblin *store, struct gb_locked *locked, struct gb_append *append,
-                        const struct goblin_put_options *options, uint64_t *sequence)
-{
-    struct gb_record *record = &append->record;
-    struct gb_item *item = gb_index_find_locked(locked, append->key, record->key_len);
-    if (item == NULL) {
-        /* A delete also means what only the log remembers. */
-        if (record->type == GB_RECORD_DELETE && options->condition == GOBLIN_ALWAYS &&
-            atomic_load_explicit(&store->forgetful, memory_order_relaxed)) {
-            *sequence = gb_store_next_sequence(store);
-        }
-        return GOBLIN_MISS;
-    }
-    uint64_t packed = atomic_load_explicit(&item->expiry_meta, memory_order_relaxed);
-    bool expired = gb_store_expired(store, gb_expiry_of(packed));
-    int answer = expired ? GOBLIN_MISS : gb_check_condition(options, item);
-    if (!expired && answer != GOBLIN_OK) {
-        return answer;
-    }
-    /* Of an object in RAM alone the log knows nothing. */
-    bool ram_only = gb_item_ram_only(item);
-    *sequence = ram_only ? 0 : gb_store_next_sequence(store);
-    if (expired) {
-        gb_tally_add_shared(&store->tally, GB_COUNT_left_expired, 1);
-    }
-    if (expired || record->type == GB_RECORD_DELETE) {
-        bury(store, locked, item, append);
-    } else {
-        record->version = item->version;
-        record->link = atomic_load_explicit(&item->sequence, memory_order_relaxed);
-        packed = gb_item_pack_expiry(record->expires_ms, gb_meta_len_of(packed));
-        atomic_store_explicit(&item->expiry_meta, packed, memory_order_relaxed);
-    }
-    return answer;
-}
-
-/* What delete and touch have in common: a record without payload about an object that is there. */
-static int amend(struct goblin *store, struct goblin_slice key, struct gb_append *append,
-                 const struct goblin_put_options *options)
-{
-    uint64_t hash = gb_index_hash(key.data, key.len);
-    struct gb_lane *lane = gb_store_lane(store, hash);
-    append->key = key.data;
-    append->record.key_len = (uint16_t)key.len;
-    bool erase = append->record.type == GB_RECORD_DELETE;
-    gb_lane_lock(lane);
-    int rc = gb_lane_begin(lane, append);
-    if (rc == -ENOSPC && append->claim == GB_CLAIM_DELETE) {
-        append->claim = GB_CLAIM_PLAIN; /* this way it waits for the cleaner */
-        rc = gb_lane_begin(lane, append);
-    }
-    if (rc < 0) {
-        gb_lane_unlock(lane);
-        return rc;
-    }
-    struct gb_locked locked;
-    gb_index_lock(store->index, hash, &locked);
-    uint64_t sequence = 0;
-    int answer = amend_locked(store, &locked, append, options, &sequence);
-    gb_index_unlock(&locked);
-    /* That nothing is there may rest on a record that is not safe yet. */
-    uint64_t serial = lane->next_serial - 1;
-    if (sequence != 0) {
-        serial = gb_lane_commit(lane, append, sequence);
-    } else {
-        gb_lane_cancel(lane, append);
-    }
-    if (answer == GOBLIN_OK) {
-        gb_tally_add(&lane->tally, erase ? GB_COUNT_deletes : GB_COUNT_touches, 1);
-        gb_tally_add(&lane->tally, GB_COUNT_left_deleted, erase);
-    }
-    gb_lane_unlock(lane);
-    if (answer == GOBLIN_OK && !erase &&
-        gb_put_durability(store, options->durability) == GOBLIN_DURABILITY_SYNCED) {
-        /* The object is what is to be safe, and it may have been streamed in without a sync. */
-        rc = gb_segments_sync_streams(&store->segments);
-    }
-    if (rc >= 0 && (answer == GOBLIN_OK || (erase && answer == GOBLIN_MISS))) {
-        rc = gb_make_durable(store, lane, serial, options->durability);
-    }
-    return rc < 0 ? rc : answer;
-}
-
-int goblin_delete(struct goblin *store, struct goblin_slice key,
-                  const struct goblin_put_options *options)
-{
-    options = options != NULL ? options : &no_options;
-    int rc = gb_check_put(store, key, 0, options);
-    if (rc < 0) {
-        return rc;
-    }
-    if (options->condition != GOBLIN_ALWAYS && options->condition != GOBLIN_IF_VERSION &&
-        options->condition != GOBLIN_IF_PRESENT) {
-        return -EINVAL;
-    }
-    struct gb_append append = {.record = {.type = GB_RECORD_DELETE}, .claim = GB_CLAIM_DELETE};
-    return amend(store, key, &append, options);
-}
-
-int goblin_touch(struct goblin *store, struct goblin_slice key, int64_t expires_ms,
-                 enum goblin_durability durability)
-{
-    const struct goblin_put_options options = {.expires_ms = expires_ms, .durability = durability};
-    int rc = gb_check_put(store, key, 0, &options);
-    if (rc < 0) {
-        return rc;
-    }
-    if (store->admission.ram_max != 0 &&
-        gb_put_durability(store, durability) > GOBLIN_DURABILITY_NONE) {
-        /* What is to be safe must be on disk. */
-        rc = gb_admission_write(store, key);
-        if (rc < 0) {
-            return rc;
-        }
-    }
-    struct gb_append append = {.record = {.type = GB_RECORD_META, .expires_ms = expires_ms}};
-    return amend(store, key, &append, &options);
-}
-
 /* ---- stat ---------------------------------------------------------------------------------- */
 
 int goblin_stat(struct goblin *store, struct goblin_slice key, struct goblin_info *info)
@@ -437,8 +303,7 @@ int goblin_stat(struct goblin *store, struct goblin_slice key, struct goblin_inf
     struct gb_glimpse glimpse;
     const struct gb_item *item = gb_index_find(store->index, hash, key.data, key.len, &glimpse);
     if (item != NULL) {
-        uint64_t expiry = atomic_load_explicit(&item->expiry_meta, memory_order_relaxed);
-        gb_item_describe(item, expiry, info);
+        gb_item_describe(item, info);
         answer = gb_expired(info->expires_ms, now) ? GOBLIN_MISS : GOBLIN_OK;
     }
     gb_rcu_read_unlock();

@@ -44,12 +44,10 @@ static struct gb_item *lay_bare(struct goblin *store, const struct gb_entry *ent
         gb_arena_item(&store->arena, gb_cursor_lay(&store->arena, cursor, bytes));
     atomic_init(&item->place, entry->place);
     atomic_init(&item->sequence, record->sequence);
-    item->version = record->version;
-    item->size_key = gb_item_pack_size(record->size, record->key_len,
-                                       extents != NULL ? GB_FORM_EXTENTS : GB_FORM_DIRECT);
-    uint64_t expiry = gb_item_pack_expiry(record->expires_ms, record->meta_len);
-    atomic_init(&item->expiry_meta, gb_item_pack_warm(expiry, entry->resident, record->size));
-    item->flags = record->flags;
+    gb_item_init_state(item, record);
+    uint64_t size_key = gb_item_pack_size(record->size, record->key_len,
+                                          extents != NULL ? GB_FORM_EXTENTS : GB_FORM_DIRECT);
+    item->size_key = gb_item_pack_warm(size_key, entry->resident);
     gb_item_set_resident(item, 0);
     atomic_init(&item->heat, entry->heat);
     memcpy(item->key, entry->key, record->key_len);
@@ -186,8 +184,7 @@ static void replay_meta(struct goblin *store, const struct gb_entry *entry)
     gb_index_lock(store->index, gb_index_hash(entry->key, record->key_len), &locked);
     struct gb_item *item = gb_index_find_locked(&locked, entry->key, record->key_len);
     if (item != NULL && atomic_load(&item->sequence) == record->link) {
-        uint32_t meta_len = gb_meta_len_of(atomic_load(&item->expiry_meta));
-        atomic_store(&item->expiry_meta, gb_item_pack_expiry(record->expires_ms, meta_len));
+        gb_item_amend(item, record); /* a later one, if there is one, comes later */
     }
     gb_index_unlock(&locked);
 }

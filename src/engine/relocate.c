@@ -46,8 +46,6 @@ struct source {
     uint64_t sequence;
     uint64_t size;
     uint64_t place; /* of the payload, or of the list of extents */
-    uint64_t version;
-    uint32_t flags;
     uint32_t meta_len;
     enum gb_form form;
     uint64_t pinned; /* its block; 0: not */
@@ -120,8 +118,6 @@ static int find(struct gb_mover *mover, struct goblin_slice key, struct source *
     if (rc == 1) {
         source->sequence = atomic_load_explicit(&item->sequence, memory_order_relaxed);
         source->size = gb_item_size(item);
-        source->version = item->version;
-        source->flags = item->flags;
         source->meta_len =
             gb_meta_len_of(atomic_load_explicit(&item->expiry_meta, memory_order_relaxed));
         int copied = copy_extents(store, item, source);
@@ -182,8 +178,6 @@ static int move_direct(struct gb_mover *mover, const struct source *source)
         .record = {.type = GB_RECORD_PUT,
                    .key_len = (uint16_t)source->key.len,
                    .meta_len = (uint16_t)source->meta_len,
-                   .flags = source->flags,
-                   .version = source->version,
                    .size = source->size},
         .key = source->key.data,
         .parts = {mover->buffer},
@@ -265,8 +259,6 @@ static int publish(struct gb_mover *mover, const struct source *source, const st
         .append = {.record = {.type = GB_RECORD_PUT,
                               .key_len = (uint16_t)source->key.len,
                               .meta_len = (uint16_t)source->meta_len,
-                              .flags = source->flags,
-                              .version = source->version,
                               .size = source->size,
                               .extent_count = list->count},
                    .key = source->key.data,
@@ -375,9 +367,7 @@ static bool amend(struct gb_record *record, const struct gb_item *item)
         atomic_load_explicit(&item->sequence, memory_order_relaxed) != record->link) {
         return false;
     }
-    /* The last expiry counts, also when an earlier one moves on behind it. */
-    record->expires_ms =
-        gb_expiry_of(atomic_load_explicit(&item->expiry_meta, memory_order_relaxed));
+    gb_item_tell(item, record); /* the last one counts, also when an earlier moves on behind it */
     return true;
 }
 

@@ -27,7 +27,7 @@ void gb_mover_fini(struct gb_mover *mover);
  * others: there is no room for it. */
 int gb_relocate_object(struct gb_mover *mover, struct goblin_slice key);
 
-/* Moves a tombstone that still guards against something older, or an expiry that still amends
+/* Moves a tombstone that still guards against something older, or a META that still amends
  * something older. */
 int gb_relocate_amendment(struct gb_mover *mover, const struct gb_entry *entry);
 

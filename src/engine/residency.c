@@ -150,10 +150,10 @@ void gb_item_copy_head(struct gb_item *to, const struct gb_item *from, uint32_t 
 {
     atomic_init(&to->place, atomic_load_explicit(&from->place, memory_order_relaxed));
     atomic_init(&to->sequence, atomic_load_explicit(&from->sequence, memory_order_relaxed));
-    to->version = from->version;
+    atomic_init(&to->version, atomic_load_explicit(&from->version, memory_order_relaxed));
     to->size_key = from->size_key;
     atomic_init(&to->expiry_meta, atomic_load_explicit(&from->expiry_meta, memory_order_relaxed));
-    to->flags = from->flags;
+    atomic_init(&to->flags, atomic_load_explicit(&from->flags, memory_order_relaxed));
     gb_item_set_resident(to, resident);
     atomic_init(&to->heat, atomic_load_explicit(&from->heat, memory_order_relaxed));
     memcpy(to->key, from->key, gb_item_key_len(from) + gb_item_side_len(from));

@@ -155,8 +155,7 @@ void gb_store_disk_died(struct goblin *store, const struct gb_item *item)
 void gb_store_move_locked(struct goblin *store, struct gb_item *item, uint64_t place,
                           struct gb_record *record)
 {
-    uint64_t packed = atomic_load_explicit(&item->expiry_meta, memory_order_relaxed);
-    record->expires_ms = gb_expiry_of(packed);
+    gb_item_tell(item, record);
     record->sequence = gb_store_next_sequence(store);
     gb_store_disk_died(store, item);
     atomic_store_explicit(&item->place, place, memory_order_relaxed);

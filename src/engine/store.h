@@ -209,26 +209,29 @@ void gb_store_disk_born(struct goblin *store, const struct gb_item *item);
 void gb_store_disk_died(struct goblin *store, const struct gb_item *item);
 
 /* The object's record has been laid again: the item stays where it is and gets the new place of its
- * payload, `record` a fresh sequence and the expiry as it is now. The bucket is locked. */
+ * payload, `record` a fresh sequence and what amendments have made of it. The bucket is locked. */
 void gb_store_move_locked(struct goblin *store, struct gb_item *item, uint64_t place,
                           struct gb_record *record);
 /* Both at once, without touching what an overwrite leaves as it was. */
 void gb_store_disk_replaced(struct goblin *store, const struct gb_item *old,
                             const struct gb_item *item);
 
-/* A public view of an item. `expiry_meta` as read consistently. */
-static inline void gb_item_describe(const struct gb_item *item, uint64_t expiry_meta,
-                                    struct goblin_info *info)
+/* A public view of an item. Acquire: pairs with the release store in gb_item_amend; beside a
+ * version nothing is older than it, so that whoever swaps by version has not judged by the past. */
+static inline void gb_item_describe(const struct gb_item *item, struct goblin_info *info)
 {
-    uint32_t meta_len = gb_meta_len_of(expiry_meta);
+    uint64_t version = atomic_load_explicit(&item->version, memory_order_acquire);
+    uint64_t packed = atomic_load_explicit(&item->expiry_meta, memory_order_relaxed);
+    uint32_t meta_len = gb_meta_len_of(packed);
     uint32_t resident = gb_item_resident(item);
     *info = (struct goblin_info){
         .size = gb_item_size(item) - meta_len,
-        .version = item->version,
-        .expires_ms = gb_expiry_of(expiry_meta),
+        .version = version,
+        .expires_ms = gb_expiry_of(packed),
         .resident = resident > meta_len ? resident - meta_len : 0,
-        .flags = item->flags,
-        .meta_len = meta_len,
+        .flags = atomic_load_explicit(&item->flags, memory_order_relaxed),
+        .meta_len = (uint16_t)meta_len,
+        .marks = gb_marks_of(packed),
     };
 }
 

@@ -41,10 +41,9 @@ struct warming {
 static uint32_t target_of(const struct goblin *store, const struct gb_item *item)
 {
     uint64_t size = gb_item_size(item);
-    uint64_t expiry = atomic_load_explicit(&item->expiry_meta, memory_order_relaxed);
     uint64_t target = gb_residency_initial(store, size);
     if (store->options.residency == GOBLIN_RESIDENCY_ADAPTIVE) {
-        target = gb_max(target, gb_warm_of(expiry, size));
+        target = gb_max(target, gb_item_warm(item));
     }
     uint64_t most = gb_arena_item_max(&store->arena) - sizeof(*item) - gb_item_key_len(item) -
                     gb_item_side_len(item) - 8;

@@ -539,6 +539,7 @@ static int publish(struct goblin_writer *writer, bool extents, uint64_t *version
                 .record = {.type = GB_RECORD_PUT,
                            .key_len = writer->key_len,
                            .meta_len = (uint16_t)writer->options.meta.len,
+                           .marks = writer->options.marks,
                            .flags = writer->options.flags,
                            .version = writer->options.version,
                            .size = writer->taken,

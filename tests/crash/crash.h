@@ -38,7 +38,7 @@ enum crash_phase { CRASH_STARTS, CRASH_OPENS, CRASH_VERIFIES, CRASH_WORKS, CRASH
     X(STREAM, "stream")                                                                            \
     X(COMMIT, "commit")                                                                            \
     X(DELETE, "delete")                                                                            \
-    X(TOUCH, "touch")                                                                              \
+    X(AMEND, "amend")                                                                              \
     X(READ, "read")                                                                                \
     X(SYNC, "sync")                                                                                \
     X(CHECKPOINT, "checkpoint")                                                                    \
@@ -168,14 +168,14 @@ struct crash_name {
 };
 struct goblin_slice crash_name(struct crash_name *name, unsigned key);
 
-static inline uint64_t crash_value_seed(unsigned key, uint32_t write)
+static inline uint64_t crash_value_seed(unsigned key, uint32_t flags)
 {
-    return (uint64_t)key << 32 | write;
+    return (uint64_t)key << 32 | (flags & 0xffffff);
 }
 
-static inline uint64_t crash_meta_seed(unsigned key, uint32_t write)
+static inline uint64_t crash_meta_seed(unsigned key, uint32_t flags)
 {
-    return crash_value_seed(key, write) | UINT64_C(1) << 63;
+    return crash_value_seed(key, flags) | UINT64_C(1) << 63;
 }
 
 /* ---- crashset.c ---------------------------------------------------------------------------- */

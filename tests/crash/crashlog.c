@@ -28,6 +28,11 @@ bool crashstate_visible(const struct crash_state *state, int64_t now_ms)
     return state->write != 0 && (state->expires_ms == 0 || state->expires_ms > now_ms);
 }
 
+uint32_t crashstate_flags(const struct crash_state *state)
+{
+    return state->write | (uint32_t)state->tint << 24;
+}
+
 bool crashkey_has_room(const struct crash_key *key, uint32_t count)
 {
     return atomic_load(&key->next) - atomic_load(&key->floor) + count <= CRASH_STATES;
@@ -95,8 +100,9 @@ static bool matches(const struct crash_state *state, const struct goblin_info *i
     if (!crashstate_visible(state, now_ms) || info == NULL) {
         return !crashstate_visible(state, now_ms) && info == NULL;
     }
-    return info->flags == state->write && info->size == state->size &&
-           info->meta_len == state->meta_len && info->expires_ms == state->expires_ms &&
+    return info->flags == crashstate_flags(state) && info->marks == state->marks &&
+           info->size == state->size && info->meta_len == state->meta_len &&
+           info->expires_ms == state->expires_ms &&
            (state->version == 0 || info->version == state->version);
 }
 

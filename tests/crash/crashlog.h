@@ -22,7 +22,9 @@
 #define CRASH_STATES 32u /* of a key, at most */
 
 struct crash_state {
-    uint32_t write; /* the object's flags, from which its bytes follow; 0: nothing is there */
+    uint32_t write; /* the object's bytes follow from it; 0: nothing is there */
+    uint8_t tint;   /* the upper byte of the object's flags; the others are `write` */
+    uint8_t marks;
     uint32_t meta_len;
     uint64_t size;
     uint64_t version; /* 0: not known, its operation never returned */
@@ -69,6 +71,7 @@ struct crash_state *crashkey_at(struct crash_key *key, uint32_t number);
 /* The newest one. */
 struct crash_state *crashkey_current(struct crash_key *key);
 bool crashstate_visible(const struct crash_state *state, int64_t now_ms);
+uint32_t crashstate_flags(const struct crash_state *state);
 
 /* Whether there is room for `count` more states. */
 bool crashkey_has_room(const struct crash_key *key, uint32_t count);

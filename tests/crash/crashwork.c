@@ -124,6 +124,8 @@ static void draw_object(struct worker *worker, struct attempt *attempt)
     attempt->state.write = ++key->writes;
     attempt->state.size = draw_size(worker);
     attempt->state.expires_ms = draw_expiry(worker);
+    attempt->state.tint = (uint8_t)below(worker, 256);
+    attempt->state.marks = (uint8_t)below(worker, GOBLIN_MARKS + 1);
     if (chance(worker, 15)) {
         attempt->state.meta_len = (uint32_t)below(worker, GOBLIN_META_MAX + 1);
     }
@@ -131,7 +133,8 @@ static void draw_object(struct worker *worker, struct attempt *attempt)
                     crash_meta_seed(attempt->key, attempt->state.write), 0);
     options->meta = (struct goblin_slice){worker->meta, attempt->state.meta_len};
     options->expires_ms = attempt->state.expires_ms;
-    options->flags = attempt->state.write;
+    options->flags = crashstate_flags(&attempt->state);
+    options->marks = attempt->state.marks;
     if (chance(worker, 3)) {
         options->version = 1 + below(worker, 1000);
         attempt->state.version = options->version;
@@ -153,7 +156,7 @@ static void draw_condition(struct worker *worker, struct attempt *attempt)
 static void note_laid(struct worker *worker, const struct attempt *attempt)
 {
     uint64_t payload = attempt->state.size + attempt->state.meta_len;
-    uint64_t bytes = attempt->what == CRASH_TOUCH ? 0 : gb_align_up(payload, 4096);
+    uint64_t bytes = attempt->what == CRASH_AMEND ? 0 : gb_align_up(payload, 4096);
     atomic_fetch_add(&worker->shared->laid_bytes, bytes + bytes / 512 + 5 * 4096);
 }
 
@@ -172,7 +175,7 @@ static void intend(struct worker *worker, struct attempt *attempt)
 static int fitting_answer(const struct attempt *attempt, const struct crash_state *before,
                           bool there)
 {
-    bool amends = attempt->what == CRASH_DELETE || attempt->what == CRASH_TOUCH;
+    bool amends = attempt->what == CRASH_DELETE || attempt->what == CRASH_AMEND;
     switch (attempt->options.condition) {
     case GOBLIN_IF_ABSENT:
         return there ? GOBLIN_EXISTS : GOBLIN_OK;
@@ -207,7 +210,7 @@ static void acknowledge(struct worker *worker, const struct attempt *attempt, ui
 {
     struct crash_shared *shared = worker->shared;
     enum goblin_durability promise = attempt->state.promise;
-    bool numbered = attempt->what != CRASH_DELETE && attempt->what != CRASH_TOUCH &&
+    bool numbered = attempt->what != CRASH_DELETE && attempt->what != CRASH_AMEND &&
                     attempt->options.version == 0;
     if (numbered && version <= attempt->highest) {
         (void)crash_fail(shared,
@@ -238,7 +241,7 @@ static void settle(struct worker *worker, const struct attempt *attempt, int rc,
         (void)crash_fail(worker->shared,
                          "%s of key %u, condition %d, version %" PRIu64 ", answered %d (%s);%s",
                          attempt->what == CRASH_DELETE  ? "delete"
-                         : attempt->what == CRASH_TOUCH ? "touch"
+                         : attempt->what == CRASH_AMEND ? "amend"
                                                         : "put",
                          attempt->key, (int)attempt->options.condition, attempt->options.if_version,
                          rc, goblin_strerror(rc), states);
@@ -289,21 +292,52 @@ static void erase(struct worker *worker, unsigned key)
     settle(worker, &attempt, rc, 0);
 }
 
-static void touch(struct worker *worker, unsigned key)
+/* What an amendment is to change, and the state that it makes. */
+static struct goblin_amendment draw_amendment(struct worker *worker, struct attempt *attempt)
+{
+    struct crash_state *state = &attempt->state;
+    struct goblin_amendment amendment = {
+        .condition = attempt->options.condition,
+        .if_version = attempt->options.if_version,
+        .durability = attempt->options.durability,
+    };
+    if (chance(worker, 60)) {
+        amendment.what |= GOBLIN_AMEND_EXPIRES;
+        state->expires_ms = chance(worker, 40) ? 0
+                                               : atomic_load(&worker->shared->now_ms) - 50 +
+                                                     (int64_t)below(worker, 20000);
+    }
+    if (chance(worker, 40)) {
+        amendment.what |= GOBLIN_AMEND_FLAGS;
+        state->tint = (uint8_t)below(worker, 256);
+    }
+    if (chance(worker, 20)) {
+        amendment.what |= GOBLIN_AMEND_VERSION;
+        state->version = 1 + below(worker, 1000);
+    }
+    amendment.marks_set = (uint8_t)below(worker, GOBLIN_MARKS + 1);
+    amendment.marks_clear = (uint8_t)below(worker, GOBLIN_MARKS + 1);
+    state->marks = (uint8_t)((state->marks & ~amendment.marks_clear) | amendment.marks_set);
+    amendment.expires_ms = state->expires_ms;
+    amendment.flags = crashstate_flags(state);
+    amendment.version = state->version;
+    return amendment;
+}
+
+static void amend(struct worker *worker, unsigned key)
 {
     struct attempt attempt = {
-        .key = key, .what = CRASH_TOUCH, .options = {.durability = draw_durability(worker)}};
+        .key = key, .what = CRASH_AMEND, .options = {.durability = draw_durability(worker)}};
     attempt.state = *crashkey_current(key_of(worker, &attempt));
-    attempt.state.expires_ms = 0;
-    if (chance(worker, 60)) {
-        attempt.state.expires_ms =
-            atomic_load(&worker->shared->now_ms) - 50 + (int64_t)below(worker, 20000);
+    draw_condition(worker, &attempt);
+    if (attempt.options.condition == GOBLIN_IF_ABSENT) {
+        attempt.options.condition = GOBLIN_ALWAYS;
     }
+    const struct goblin_amendment amendment = draw_amendment(worker, &attempt);
     struct crash_name name;
     uint64_t version = attempt.state.version;
     intend(worker, &attempt);
-    int rc = goblin_touch(worker->victim->store, crash_name(&name, key), attempt.state.expires_ms,
-                          attempt.options.durability);
+    int rc = goblin_amend(worker->victim->store, crash_name(&name, key), &amendment, NULL);
     settle(worker, &attempt, rc, version);
 }
 
@@ -439,7 +473,7 @@ static void step(struct worker *worker)
     } else if (roll < 640) {
         erase(worker, own);
     } else if (roll < 710) {
-        touch(worker, own);
+        amend(worker, own);
     } else if (roll < 850) {
         look(worker, own, true);
     } else if (roll < 940) {

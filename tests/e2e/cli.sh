@@ -163,6 +163,7 @@ expect 0 '' goblin stat store meta
 prints 'size      3000000'
 prints 'flags     7'
 prints 'metadata  15'
+prints 'marks     0'
 prints 'expires   never'
 expect 0 '' goblin stat store meta file --json
 [ "$(grep -c '"size": 3000000' out)" -eq 2 ] || fail "stat --json printed '$(cat out)'"

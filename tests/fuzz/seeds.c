@@ -118,6 +118,16 @@ static const struct {
     {"clear", {.type = GB_RECORD_CLEAR, .sequence = 11, .version = 11}},
     {"extent", {.type = GB_RECORD_EXTENT, .key_len = 3, .size = 1 << 19, .link = 1}},
     {"summary", {.type = GB_RECORD_SUMMARY, .size = 20000}},
+    {"put_marked", {.type = GB_RECORD_PUT, .key_len = 3, .size = 1, .sequence = 12, .marks = 127}},
+    {"meta_whole",
+     {.type = GB_RECORD_META,
+      .key_len = 3,
+      .marks = 1,
+      .flags = 77,
+      .sequence = 13,
+      .version = 1000,
+      .expires_ms = 1700000000000,
+      .link = 12}},
 };
 
 static void make_records_and_entries(void)

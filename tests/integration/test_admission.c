@@ -80,7 +80,15 @@ static void value__keeps_what_belongs_to_it_when_written_later(void **state)
     assert_int_equal(goblin_put(sim->store, name, GOBLIN_LITERAL("value"), &options, &version),
                      GOBLIN_OK);
     int64_t expires = sim->now_ms + 5000;
-    assert_int_equal(goblin_touch(sim->store, name, expires, GOBLIN_DURABILITY_NONE), GOBLIN_OK);
+    const struct goblin_amendment amendment = {
+        .what = GOBLIN_AMEND_EXPIRES | GOBLIN_AMEND_FLAGS | GOBLIN_AMEND_VERSION,
+        .expires_ms = expires,
+        .flags = 78,
+        .version = version + 9,
+        .marks_set = 3,
+        .durability = GOBLIN_DURABILITY_NONE,
+    };
+    assert_int_equal(goblin_amend(sim->store, name, &amendment, NULL), GOBLIN_OK);
     for (unsigned i = 0; i < 3; i++) {
         struct goblin_buffer value = {0};
         struct goblin_buffer meta = {0};
@@ -88,8 +96,9 @@ static void value__keeps_what_belongs_to_it_when_written_later(void **state)
         assert_int_equal(goblin_load(sim->reader, name, &value, &info, &meta), GOBLIN_OK);
         assert_memory_equal(value.data, "value", 5);
         assert_memory_equal(meta.data, "abc", 3);
-        assert_int_equal(info.version, version);
-        assert_int_equal(info.flags, 77);
+        assert_int_equal(info.version, version + 9);
+        assert_int_equal(info.flags, 78);
+        assert_int_equal(info.marks, 3);
         assert_int_equal(info.expires_ms, expires);
         assert_int_equal(gb_simstore_stats(sim).ram_only_objects, i == 0);
         goblin_buffer_free(&value);

@@ -301,7 +301,7 @@ static void touch__changes_the_expiry_alone(void **state)
     assert_int_equal(goblin_touch(fixture->store, KEY, 0, GOBLIN_DURABILITY_SYNCED), GOBLIN_OK);
     fixture->now_ms += 1000000;
     expect_holds(fixture, VALUE);
-    assert_int_equal(gb_fixture_stats(fixture).touches, 1);
+    assert_int_equal(gb_fixture_stats(fixture).amends, 1);
 }
 
 static int count_object(void *arg, struct goblin_slice key, const struct goblin_info *info)

@@ -25,6 +25,7 @@
 #define ROUNDS    5u
 #define VALUE_MAX (3u << 20)
 #define CASE_MS   3000u
+#define WRITES    (1u << 24)
 
 struct entry {
     bool present;
@@ -33,7 +34,8 @@ struct entry {
     uint32_t meta_len;
     uint64_t version;
     int64_t expires_ms;
-    uint32_t write;         /* of the value, its flags */
+    uint8_t marks;
+    uint32_t flags;         /* the number of the write, and from WRITES on what amendments made */
     _Atomic uint32_t acked; /* number of the last write or delete that returned */
 };
 
@@ -83,14 +85,14 @@ static bool complain(struct model *model, const char *format, ...)
     return false;
 }
 
-static uint64_t value_seed(unsigned owner, unsigned key, uint32_t write)
+static uint64_t value_seed(unsigned owner, unsigned key, uint32_t flags)
 {
-    return ((uint64_t)owner << 8 | key) << 32 | write;
+    return ((uint64_t)owner << 8 | key) << 32 | flags % WRITES;
 }
 
-static uint64_t meta_seed(unsigned owner, unsigned key, uint32_t write)
+static uint64_t meta_seed(unsigned owner, unsigned key, uint32_t flags)
 {
-    return value_seed(owner, key, write) | UINT64_C(1) << 63;
+    return value_seed(owner, key, flags) | UINT64_C(1) << 63;
 }
 
 static struct goblin_slice name_of(struct gb_key *key, unsigned owner, unsigned number)
@@ -135,22 +137,23 @@ static bool judge(struct hand *hand, unsigned key, const struct goblin_info *inf
     bool there = visible(model, entry);
     if (info == NULL) {
         return !there || may_have_left(model, entry) ||
-               complain(model, "%s: key %u of %u (write %u) is gone", how, key, hand->number,
-                        entry->write);
+               complain(model, "%s: key %u of %u (flags %x) is gone", how, key, hand->number,
+                        entry->flags);
     }
     if (!there) {
-        return complain(model, "%s: key %u of %u holds write %u, but nothing may be there%s", how,
+        return complain(model, "%s: key %u of %u holds flags %x, but nothing may be there%s", how,
                         key, hand->number, info->flags, entry->left ? " (it had left)" : "");
     }
-    bool same = info->flags == entry->write && info->size == entry->size &&
-                info->meta_len == entry->meta_len && info->version == entry->version &&
-                info->expires_ms == entry->expires_ms;
+    bool same = info->flags == entry->flags && info->marks == entry->marks &&
+                info->size == entry->size && info->meta_len == entry->meta_len &&
+                info->version == entry->version && info->expires_ms == entry->expires_ms;
     return same ||
            complain(model,
-                    "%s: key %u of %u holds write %u (%" PRIu64 " bytes, version %" PRIu64
-                    ", expires %" PRId64 "), not %u (%u, %" PRIu64 ", %" PRId64 ")",
+                    "%s: key %u of %u holds flags %x (%" PRIu64 " bytes, version %" PRIu64
+                    ", expires %" PRId64 ", marks %x), not %x (%u, %" PRIu64 ", %" PRId64 ", %x)",
                     how, key, hand->number, info->flags, info->size, info->version,
-                    info->expires_ms, entry->write, entry->size, entry->version, entry->expires_ms);
+                    info->expires_ms, info->marks, entry->flags, entry->size, entry->version,
+                    entry->expires_ms, entry->marks);
 }
 
 static bool check_stat(struct hand *hand, unsigned key)
@@ -253,11 +256,13 @@ static bool check_foreign(struct hand *hand)
     if (rc < 0 || stretch.bad) {
         return false;
     }
-    if (rc == GOBLIN_OK && (stretch.next != stretch.info.size || stretch.info.flags < acked)) {
-        return complain(
-            hand->model,
-            "foreign key %u of %u: write %u (%u was acknowledged), %" PRIu64 " bytes of %" PRIu64,
-            stretch.key, stretch.owner, stretch.info.flags, acked, stretch.next, stretch.info.size);
+    if (rc == GOBLIN_OK &&
+        (stretch.next != stretch.info.size || stretch.info.flags % WRITES < acked)) {
+        return complain(hand->model,
+                        "foreign key %u of %u: write %u (%u was acknowledged), %" PRIu64
+                        " bytes of %" PRIu64,
+                        stretch.key, stretch.owner, stretch.info.flags % WRITES, acked,
+                        stretch.next, stretch.info.size);
     }
     return true;
 }
@@ -375,6 +380,7 @@ static bool step_put(struct hand *hand, unsigned key)
             below(hand, 8) == 0 ? now_of(hand->model) - 200 + (int64_t)below(hand, 3000) : 0,
         .version = below(hand, 20) == 0 ? 1 + below(hand, 1000000) : 0,
         .flags = write,
+        .marks = (uint8_t)below(hand, GOBLIN_MARKS + 1),
         .durability = (enum goblin_durability)below(hand, 4),
     };
     draw_condition(hand, key, &options);
@@ -394,7 +400,8 @@ static bool step_put(struct hand *hand, unsigned key)
         entry->meta_len = meta_len;
         entry->version = version;
         entry->expires_ms = options.expires_ms;
-        entry->write = write;
+        entry->flags = write;
+        entry->marks = options.marks;
         atomic_store(&entry->acked, write);
     }
     return true;
@@ -437,6 +444,72 @@ static bool step_touch(struct hand *hand, unsigned key)
         entry->expires_ms = expires_ms;
     }
     return true;
+}
+
+/* What is drawn for an amendment, and done to a copy of the entry. */
+static struct goblin_amendment draw_amendment(struct hand *hand, struct entry *amended)
+{
+    struct goblin_amendment amendment = {
+        .what = (unsigned)below(hand, 8),
+        .flags = (amended->flags % WRITES) + WRITES * (uint32_t)below(hand, 256),
+        .expires_ms = below(hand, 4) == 0 ? now_of(hand->model) + (int64_t)below(hand, 3000) : 0,
+        .version = below(hand, 2) == 0 ? 1 + below(hand, 1000000) : 0,
+        .marks_set = (uint8_t)below(hand, GOBLIN_MARKS + 1),
+        .marks_clear = (uint8_t)below(hand, GOBLIN_MARKS + 1),
+        .durability = (enum goblin_durability)below(hand, 4),
+    };
+    if ((amendment.what & GOBLIN_AMEND_EXPIRES) != 0) {
+        amended->expires_ms = amendment.expires_ms;
+    }
+    if ((amendment.what & GOBLIN_AMEND_FLAGS) != 0) {
+        amended->flags = amendment.flags;
+    }
+    if ((amendment.what & GOBLIN_AMEND_VERSION) != 0) {
+        amended->version = amendment.version;
+    }
+    amended->marks = (uint8_t)((amended->marks & ~amendment.marks_clear) | amendment.marks_set);
+    return amendment;
+}
+
+static bool step_amend(struct hand *hand, unsigned key)
+{
+    struct entry *entry = &hand->model->entries[hand->number][key];
+    struct entry amended = {
+        .flags = entry->flags,
+        .marks = entry->marks,
+        .version = entry->version,
+        .expires_ms = entry->expires_ms,
+    };
+    struct goblin_amendment amendment = draw_amendment(hand, &amended);
+    struct goblin_put_options options = {0};
+    draw_condition(hand, key, &options);
+    if (options.condition != GOBLIN_IF_ABSENT) {
+        amendment.condition = options.condition;
+        amendment.if_version = options.if_version;
+    }
+    options.condition = amendment.condition;
+    struct gb_key name;
+    const struct goblin_slice slice = name_of(&name, hand->number, key);
+    struct goblin_info info;
+    struct goblin *store = hand->model->fixture->store;
+    int rc = goblin_amend(store, slice, &amendment, &info);
+    if (!answers(hand, key, &options, rc, true, "amend")) {
+        return false;
+    }
+    if (rc != GOBLIN_OK) {
+        return true;
+    }
+    if (!judge(hand, key, &info, "before an amendment")) {
+        return false;
+    }
+    entry->flags = amended.flags;
+    entry->marks = amended.marks;
+    entry->version = amended.version;
+    entry->expires_ms = amended.expires_ms;
+    if (amended.version == 0 && goblin_stat(store, slice, &info) == GOBLIN_OK) {
+        entry->version = info.version; /* the store has numbered it */
+    }
+    return check_stat(hand, key);
 }
 
 /* ---- walking ------------------------------------------------------------------------------- */
@@ -510,7 +583,7 @@ static bool step(struct hand *hand)
     } else if (roll < 50) {
         return step_delete(hand, key);
     } else if (roll < 57) {
-        return step_touch(hand, key);
+        return below(hand, 2) == 0 ? step_touch(hand, key) : step_amend(hand, key);
     } else if (roll < 75) {
         return check_load(hand, key);
     } else if (roll < 88) {

@@ -22,7 +22,7 @@ static size_t size_at(uint64_t number)
 }
 
 /* Objects with everything an object can have; every fifth is deleted again, every seventh
- * touched. */
+ * amended. */
 static void fill(struct gb_fixture *fixture, struct goblin_info *infos)
 {
     for (uint64_t i = 0; i < OBJECTS; i++) {
@@ -30,6 +30,7 @@ static void fill(struct gb_fixture *fixture, struct goblin_info *infos)
         char meta[64] = "metadata of an object";
         const struct goblin_put_options options = {.meta = {meta, i % 40},
                                                    .flags = (uint32_t)i * 3,
+                                                   .marks = (uint8_t)(i & GOBLIN_MARKS),
                                                    .expires_ms = i % 3 ? 0 : INT64_C(1) << 42};
         size_t size = size_at(i);
         unsigned char *value = malloc(size + 1);
@@ -41,10 +42,15 @@ static void fill(struct gb_fixture *fixture, struct goblin_info *infos)
             GOBLIN_OK);
         free(value);
         if (i % 7 == 0) {
-            assert_int_equal(goblin_touch(fixture->store, name,
-                                          fixture->now_ms + 1000000 + (int64_t)i,
-                                          GOBLIN_DURABILITY_DEFAULT),
-                             GOBLIN_OK);
+            const struct goblin_amendment amendment = {
+                .what = GOBLIN_AMEND_EXPIRES | GOBLIN_AMEND_FLAGS | GOBLIN_AMEND_VERSION,
+                .expires_ms = fixture->now_ms + 1000000 + (int64_t)i,
+                .flags = ~(uint32_t)i,
+                .version = i % 2 == 0 ? 0 : i,
+                .marks_set = 0x41,
+                .marks_clear = 0x0f,
+            };
+            assert_int_equal(goblin_amend(fixture->store, name, &amendment, NULL), GOBLIN_OK);
         }
         if (i % 5 == 0) {
             assert_int_equal(goblin_delete(fixture->store, name, NULL), GOBLIN_OK);
@@ -78,6 +84,7 @@ static void expect_same(struct gb_fixture *fixture, const struct goblin_info *in
         assert_int_equal(info.version, infos[i].version);
         assert_int_equal(info.expires_ms, infos[i].expires_ms);
         assert_int_equal(info.flags, infos[i].flags);
+        assert_int_equal(info.marks, infos[i].marks);
         assert_int_equal(info.meta_len, infos[i].meta_len);
         if (resident) {
             /* A head or a whole value comes back to the byte, a part to the percent and block. */

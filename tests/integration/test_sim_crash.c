@@ -64,7 +64,7 @@ static void store__keeps_its_promises_through_fresh_crashes(void **state)
 
 static void write_state(struct simkey *key, uint32_t write, enum goblin_durability acknowledged)
 {
-    const struct simstate state = {.present = true, .write = write, .size = 10, .version = write};
+    const struct simstate state = {.present = true, .flags = write, .size = 10, .version = write};
     simkey_append(key, &state, acknowledged);
 }
 

@@ -13,9 +13,10 @@ static void describe(const struct goblin_info *info, char *text, size_t len)
         (void)snprintf(text, len, "nothing");
         return;
     }
-    (void)snprintf(text, len, "write %u (%llu bytes, meta %u, version %llu, expires %lld)",
+    (void)snprintf(text, len,
+                   "flags %x (%llu bytes, meta %u, version %llu, expires %lld, marks %x)",
                    info->flags, (unsigned long long)info->size, info->meta_len,
-                   (unsigned long long)info->version, (long long)info->expires_ms);
+                   (unsigned long long)info->version, (long long)info->expires_ms, info->marks);
 }
 
 static void describe_states(const struct simrun *run, const struct simkey *key, size_t from,
@@ -26,11 +27,12 @@ static void describe_states(const struct simrun *run, const struct simkey *key, 
         const struct simstate *state = &key->states[i];
         size_t at = strlen(text);
         if (simstate_visible(state, run->now_ms)) {
-            (void)snprintf(text + at, len - at, " %u/v%llu/e%lld", state->write,
-                           (unsigned long long)state->version, (long long)state->expires_ms);
+            (void)snprintf(text + at, len - at, " %x/v%llu/e%lld/m%x", state->flags,
+                           (unsigned long long)state->version, (long long)state->expires_ms,
+                           state->marks);
         } else {
-            (void)snprintf(text + at, len - at, state->present ? " expired(%u)" : " nothing",
-                           state->write);
+            (void)snprintf(text + at, len - at, state->present ? " expired(%x)" : " nothing",
+                           state->flags);
         }
     }
 }
@@ -95,7 +97,7 @@ bool simcheck_bytes(struct simrun *run, unsigned key, enum simcrash crash)
                            0) ||
          !gb_pattern_holds(run->meta.data, run->meta.len, simrun_meta_seed(key, info.flags), 0))) {
         return simrun_fail(run,
-                           "key %u: write %u, size %llu (loaded %zu), meta %u (loaded %zu): "
+                           "key %u: flags %x, size %llu (loaded %zu), meta %u (loaded %zu): "
                            "wrong bytes",
                            key, info.flags, (unsigned long long)info.size, run->loaded.len,
                            info.meta_len, run->meta.len);

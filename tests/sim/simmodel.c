@@ -68,8 +68,9 @@ static bool matches(const struct simstate *state, const struct goblin_info *info
     if (!simstate_visible(state, now_ms) || info == NULL) {
         return !simstate_visible(state, now_ms) && info == NULL;
     }
-    return info->flags == state->write && info->size == state->size &&
-           info->meta_len == state->meta_len && info->expires_ms == state->expires_ms &&
+    return info->flags == state->flags && info->marks == state->marks &&
+           info->size == state->size && info->meta_len == state->meta_len &&
+           info->expires_ms == state->expires_ms &&
            (state->version == 0 || info->version == state->version);
 }
 

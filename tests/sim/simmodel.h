@@ -15,9 +15,14 @@
 
 #include <goblin/goblin.h>
 
+/* Of an object's flags: the number of the write, from which its bytes follow. Amendments change the
+ * other bits. */
+#define SIMSTATE_WRITE 0xffffffu
+
 struct simstate {
     bool present;
-    uint32_t write; /* the object's flags; its bytes follow from it */
+    uint8_t marks;
+    uint32_t flags;
     uint32_t meta_len;
     uint64_t size;
     uint64_t version; /* 0: not known, its operation never returned */

@@ -98,15 +98,15 @@ static inline bool simrun_chance(struct simrun *run, unsigned percent)
     return gb_rng_below(&run->rng, 100) < percent;
 }
 
-/* The seeds of the patterns that a write gives a key's value and metadata. */
-static inline uint64_t simrun_value_seed(unsigned key, uint32_t write)
+/* The seeds of the patterns that an object's value and metadata are; by its flags. */
+static inline uint64_t simrun_value_seed(unsigned key, uint32_t flags)
 {
-    return (uint64_t)key << 32 | write;
+    return (uint64_t)key << 32 | (flags & SIMSTATE_WRITE);
 }
 
-static inline uint64_t simrun_meta_seed(unsigned key, uint32_t write)
+static inline uint64_t simrun_meta_seed(unsigned key, uint32_t flags)
 {
-    return simrun_value_seed(key, write) | UINT64_C(1) << 63;
+    return simrun_value_seed(key, flags) | UINT64_C(1) << 63;
 }
 
 /* Notes the first broken promise; always false. */

@@ -58,7 +58,8 @@ static struct simstate draw_state(struct simrun *run)
 {
     struct simstate state = {
         .present = true,
-        .write = ++run->next_write,
+        .marks = simrun_chance(run, 20) ? (uint8_t)simrun_below(run, GOBLIN_MARKS + 1) : 0,
+        .flags = ++run->next_write,
         .size = draw_size(run),
         .meta_len = simrun_chance(run, 15) ? (uint32_t)simrun_below(run, GOBLIN_META_MAX + 1) : 0,
         .expires_ms = draw_expiry(run),
@@ -136,9 +137,9 @@ static bool settle(struct simrun *run, const struct attempt *attempt, int rc)
 {
     const struct simstate *state = &attempt->state;
     unsigned key = attempt->key;
-    simrun_trace(run, "%s key %u write %u size %llu expires %lld durability %d: %d", attempt->what,
-                 key, state->write, (unsigned long long)state->size, (long long)state->expires_ms,
-                 (int)attempt->durability, rc);
+    simrun_trace(run, "%s key %u flags %x size %llu expires %lld marks %x durability %d: %d",
+                 attempt->what, key, state->flags, (unsigned long long)state->size,
+                 (long long)state->expires_ms, state->marks, (int)attempt->durability, rc);
     if (rc == attempt->expected || left_meanwhile(run, key, rc)) {
         if (rc == GOBLIN_OK) {
             simkey_append(&run->keys[key], state, attempt->durability);
@@ -161,7 +162,7 @@ static bool settle(struct simrun *run, const struct attempt *attempt, int rc)
                        goblin_strerror(rc), attempt->expected);
 }
 
-/* ---- put, delete, touch -------------------------------------------------------------------- */
+/* ---- put, delete, amend -------------------------------------------------------------------- */
 
 /* Condition and version that sometimes hold and sometimes do not. */
 static void draw_condition(struct simrun *run, unsigned key, struct goblin_put_options *options)
@@ -179,11 +180,12 @@ static void draw_condition(struct simrun *run, unsigned key, struct goblin_put_o
 static struct goblin_put_options draw_options(struct simrun *run, unsigned key,
                                               struct simstate *state, unsigned char *meta)
 {
-    gb_pattern_fill(meta, state->meta_len, simrun_meta_seed(key, state->write), 0);
+    gb_pattern_fill(meta, state->meta_len, simrun_meta_seed(key, state->flags), 0);
     struct goblin_put_options options = {
         .meta = {meta, state->meta_len},
         .expires_ms = state->expires_ms,
-        .flags = state->write,
+        .flags = state->flags,
+        .marks = state->marks,
         .durability = draw_durability(run),
     };
     draw_condition(run, key, &options);
@@ -201,7 +203,7 @@ static bool step_put(struct simrun *run, unsigned key)
     struct goblin_put_options options = draw_options(run, key, &put.state, meta);
     put.expected = expected_answer(run, key, options.condition, options.if_version);
     put.durability = promised(run, options.durability);
-    gb_pattern_fill(run->value, put.state.size, simrun_value_seed(key, put.state.write), 0);
+    gb_pattern_fill(run->value, put.state.size, simrun_value_seed(key, put.state.flags), 0);
     uint64_t version = 0;
     int rc = goblin_put(run->store, simrun_name(run, key),
                         (struct goblin_slice){run->value, put.state.size}, &options, &version);
@@ -234,6 +236,63 @@ static bool step_delete(struct simrun *run, unsigned key)
     return settle(run, &erase, rc);
 }
 
+static int64_t draw_later(struct simrun *run)
+{
+    return simrun_chance(run, 40) ? 0 : run->now_ms - 50 + (int64_t)simrun_below(run, 5000);
+}
+
+/* An amendment, and what it makes of the state. */
+static struct goblin_amendment draw_amendment(struct simrun *run, unsigned key,
+                                              struct simstate *state)
+{
+    struct goblin_put_options options = {.condition = GOBLIN_ALWAYS};
+    draw_condition(run, key, &options);
+    struct goblin_amendment amendment = {
+        .condition = options.condition == GOBLIN_IF_ABSENT ? GOBLIN_IF_PRESENT : options.condition,
+        .if_version = options.if_version,
+        .durability = draw_durability(run),
+    };
+    if (simrun_chance(run, 50)) {
+        amendment.what |= GOBLIN_AMEND_EXPIRES;
+        amendment.expires_ms = state->expires_ms = draw_later(run);
+    }
+    if (simrun_chance(run, 40)) {
+        amendment.what |= GOBLIN_AMEND_FLAGS;
+        state->flags = (state->flags & SIMSTATE_WRITE) | (uint32_t)simrun_below(run, 256) << 24;
+        amendment.flags = state->flags;
+    }
+    if (simrun_chance(run, 30)) {
+        amendment.what |= GOBLIN_AMEND_VERSION;
+        amendment.version = simrun_chance(run, 50) ? 1000000 + simrun_below(run, 1000) : 0;
+        state->version = amendment.version;
+    }
+    if (simrun_chance(run, 50)) {
+        amendment.marks_set = (uint8_t)simrun_below(run, GOBLIN_MARKS + 1);
+        amendment.marks_clear = (uint8_t)simrun_below(run, GOBLIN_MARKS + 1);
+        state->marks = (uint8_t)((state->marks & ~amendment.marks_clear) | amendment.marks_set);
+    }
+    return amendment;
+}
+
+static bool step_amend(struct simrun *run, unsigned key)
+{
+    struct attempt amend = {.what = "amend", .key = key, .state = *simkey_current(&run->keys[key])};
+    const struct goblin_amendment amendment = draw_amendment(run, key, &amend.state);
+    amend.expected = expected_answer(
+        run, key, amendment.condition != GOBLIN_ALWAYS ? amendment.condition : GOBLIN_IF_PRESENT,
+        amendment.if_version);
+    amend.durability = promised(run, amendment.durability);
+    struct goblin_info before;
+    int rc = goblin_amend(run->store, simrun_name(run, key), &amendment, &before);
+    if ((rc == GOBLIN_OK || rc == GOBLIN_CHANGED) &&
+        !simkey_agrees(&run->keys[key], &before, run->now_ms)) {
+        return simrun_fail(run, "amend of key %u: it was not flags %x version %llu marks %x", key,
+                           before.flags, (unsigned long long)before.version, before.marks);
+    }
+    /* The store may have numbered it; that is the version from now on. */
+    return settle(run, &amend, rc) && (rc != GOBLIN_OK || simcheck_info(run, key));
+}
+
 static bool step_touch(struct simrun *run, unsigned key)
 {
     enum goblin_durability durability = draw_durability(run);
@@ -244,8 +303,7 @@ static bool step_touch(struct simrun *run, unsigned key)
         .durability = promised(run, durability),
         .state = *simkey_current(&run->keys[key]),
     };
-    touch.state.expires_ms =
-        simrun_chance(run, 40) ? 0 : run->now_ms - 50 + (int64_t)simrun_below(run, 5000);
+    touch.state.expires_ms = draw_later(run);
     int rc = goblin_touch(run->store, simrun_name(run, key), touch.state.expires_ms, durability);
     return settle(run, &touch, rc);
 }
@@ -272,7 +330,7 @@ static bool begin_stream(struct simrun *run, struct simstream *stream, unsigned 
     uint64_t size = simrun_chance(run, 50) ? GOBLIN_SIZE_UNKNOWN : stream->state.size;
     int rc =
         goblin_writer_begin(&stream->writer, run->store, simrun_name(run, key), size, &options);
-    simrun_trace(run, "begin key %u write %u size %llu: %d", key, stream->state.write,
+    simrun_trace(run, "begin key %u write %u size %llu: %d", key, stream->state.flags,
                  (unsigned long long)size, rc);
     if (rc != GOBLIN_OK) {
         stream->writer = NULL;
@@ -285,10 +343,10 @@ static bool feed_stream(struct simrun *run, struct simstream *stream)
 {
     uint64_t left = stream->state.size - stream->given;
     size_t len = (size_t)gb_min(left, 1 + simrun_below(run, 200 * GB_KIB));
-    gb_pattern_fill(run->value, len, simrun_value_seed(stream->key, stream->state.write),
+    gb_pattern_fill(run->value, len, simrun_value_seed(stream->key, stream->state.flags),
                     stream->given);
     int rc = goblin_writer_write(stream->writer, run->value, len);
-    simrun_trace(run, "write %zu of write %u: %d", len, stream->state.write, rc);
+    simrun_trace(run, "write %zu of write %u: %d", len, stream->state.flags, rc);
     stream->given += len;
     if (rc == GOBLIN_OK) {
         return true;
@@ -324,7 +382,7 @@ static bool step_stream(struct simrun *run, unsigned key)
         return begin_stream(run, stream, key);
     }
     if (simrun_chance(run, 5)) {
-        simrun_trace(run, "abort write %u", stream->state.write);
+        simrun_trace(run, "abort write %u", stream->state.flags);
         goblin_writer_abort(stream->writer);
         stream->writer = NULL;
         return true;
@@ -423,8 +481,10 @@ bool simwork_step(struct simrun *run)
         return step_stream(run, key);
     } else if (roll < 640) {
         return step_delete(run, key);
-    } else if (roll < 700) {
+    } else if (roll < 660) {
         return step_touch(run, key);
+    } else if (roll < 720) {
+        return step_amend(run, key);
     } else if (roll < 800) {
         return simcheck_bytes(run, key, SIMCRASH_NONE);
     } else if (roll < 850) {

@@ -21,6 +21,7 @@ static const struct gb_entry largest = {
     .record = {.type = GB_RECORD_PUT,
                .key_len = 4096,
                .meta_len = 4096,
+               .marks = 127,
                .flags = UINT32_MAX,
                .sequence = UINT64_MAX,
                .version = UINT64_MAX - 1,
@@ -39,6 +40,7 @@ static void check_same(const struct gb_entry *a, const struct gb_entry *b)
     assert_int_equal(a->record.type, b->record.type);
     assert_int_equal(a->record.key_len, b->record.key_len);
     assert_int_equal(a->record.meta_len, b->record.meta_len);
+    assert_int_equal(a->record.marks, b->record.marks);
     assert_int_equal(a->record.flags, b->record.flags);
     assert_int_equal(a->record.extent_count, b->record.extent_count);
     assert_int_equal(a->record.sequence, b->record.sequence);
@@ -109,6 +111,7 @@ static void entry__comes_back_whatever_its_type(void **state)
     static const struct gb_record records[] = {
         {.type = GB_RECORD_DELETE, .key_len = 2, .sequence = 9, .version = 8},
         {.type = GB_RECORD_META, .key_len = 2, .link = 77, .expires_ms = 1},
+        {.type = GB_RECORD_META, .key_len = 2, .link = 77, .version = 3, .flags = 1, .marks = 1},
         {.type = GB_RECORD_COMMIT, .key_len = 1},
         {.type = GB_RECORD_BATCH, .key_len = 1},
         {.type = GB_RECORD_CLEAR, .sequence = 12},
@@ -141,6 +144,7 @@ static void entry__of_random_values_comes_back(void **state)
         record->size = any_width(&rng, 44);
         record->meta_len = record->size > 4096 ? (uint16_t)any_width(&rng, 12) : 0;
         record->flags = (uint32_t)any_width(&rng, 32);
+        record->marks = (uint8_t)any_width(&rng, 7);
         record->sequence = any_width(&rng, 64);
         record->version = gb_rng_below(&rng, 2) ? record->sequence : any_width(&rng, 64);
         record->expires_ms = (int64_t)any_width(&rng, 44);
@@ -175,7 +179,9 @@ static void entry__that_no_encoder_writes_is_corrupt(void **state)
         BAD("no type", "\x00\x01\x05\x07\x20k"),
         BAD("an unknown type", "\x09\x01\x05\x07\x20k"),
         BAD("a second byte of zero", "\x81\x00\x01\x05\x07\x20k"),
-        BAD("an unknown field", "\x81\x80\x01\x05\x07\x20k"),
+        BAD("marks of 0", "\x81\x80\x01\x05\x07\x20\x00k"),
+        BAD("marks of 128", "\x81\x80\x01\x05\x07\x20\x80\x01k"),
+        BAD("marks of a DELETE", "\x82\x80\x01\x05\x00\x20\x01k"),
         BAD("an overlong integer", "\x01\x81\x00\x05\x07\x20k"),
         BAD("an integer of 65 bits", "\x01\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02\x07\x20k"),
         BAD("an integer of 11 bytes",

@@ -43,6 +43,7 @@ static void check_same(const struct gb_record *a, const struct gb_record *b)
     assert_int_equal(a->type, b->type);
     assert_int_equal(a->key_len, b->key_len);
     assert_int_equal(a->meta_len, b->meta_len);
+    assert_int_equal(a->marks, b->marks);
     assert_int_equal(a->flags, b->flags);
     assert_int_equal(a->extent_count, b->extent_count);
     assert_int_equal(a->sequence, b->sequence);
@@ -58,11 +59,13 @@ static void record__comes_back_whatever_its_type(void **state)
     (void)state;
     static const struct gb_record records[] = {
         {.type = GB_RECORD_PUT, .key_len = 1},
+        {.type = GB_RECORD_PUT, .key_len = 1, .marks = 127},
         {.type = GB_RECORD_PUT, .key_len = 4096, .size = (UINT64_C(1) << 44) - 1, .meta_len = 4096},
         {.type = GB_RECORD_PUT, .key_len = 9, .size = 7, .link = 4096, .link_generation = 3},
         {.type = GB_RECORD_PUT, .key_len = 9, .size = 7, .extent_count = UINT32_MAX / 24},
         {.type = GB_RECORD_DELETE, .key_len = 20, .sequence = UINT64_MAX, .version = 1},
         {.type = GB_RECORD_META, .key_len = 20, .link = 77, .expires_ms = (INT64_C(1) << 44) - 1},
+        {.type = GB_RECORD_META, .key_len = 1, .version = 5, .flags = 9, .marks = 64},
         {.type = GB_RECORD_COMMIT, .key_len = 1},
         {.type = GB_RECORD_BATCH, .key_len = 1},
         {.type = GB_RECORD_CLEAR, .sequence = 12},
@@ -96,6 +99,25 @@ static void record__has_the_bytes_of_format_1(void **state)
     gb_record_encode(&put, "abc", SALT, OFFSET, bytes);
     assert_memory_equal(bytes, expected, GB_RECORD_HEADER + 3);
     assert_int_equal(gb_unit_sum("payload", 7, SALT, OFFSET), UINT64_C(0x5e586605bdf710c6));
+    static const struct gb_record meta = {
+        .type = GB_RECORD_META,
+        .key_len = 3,
+        .marks = 0x55,
+        .flags = 0xf1a65,
+        .sequence = 1002,
+        .version = 2003,
+        .expires_ms = 1700000000000,
+        .link = 1001,
+    };
+    static const unsigned char expected_meta[] =
+        "\x06\xb1\xc0\x7e\x03\x55\x03\x00\xea\x03\x00\x00\x00\x00\x00\x00"
+        "\xd3\x07\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"
+        "\x00\x68\xe5\xcf\x8b\x01\x00\x00\x65\x1a\x0f\x00\x00\x00\x00\x00"
+        "\x00\x00\x00\x00\x00\x00\x00\x00\xe9\x03\x00\x00\x00\x00\x00\x00"
+        "\x00\x00\x00\x00\x00\x00\x00\x00\xb5\x4b\x1c\x35\xe6\x8d\x18\xc8"
+        "\x61\x62\x63";
+    gb_record_encode(&meta, "abc", SALT, OFFSET, bytes);
+    assert_memory_equal(bytes, expected_meta, GB_RECORD_HEADER + 3);
 }
 
 static void record__does_not_verify_elsewhere_or_under_another_salt(void **state)
@@ -173,8 +195,8 @@ static void record__with_a_value_no_encoder_writes_is_corrupt(void **state)
         {0, 1, 7}, /* magic */
         {4, 1, 0}, /* type */
         {4, 1, 9},
-        {5, 1, 1}, /* reserved */
-        {6, 2, 0}, /* key_len */
+        {5, 1, 128}, /* marks */
+        {6, 2, 0},   /* key_len */
         {6, 2, 4097},
         {24, 8, UINT64_C(1) << 44}, /* size */
         {24, 8, 4},                 /* size below meta_len */
@@ -200,6 +222,7 @@ static void record__with_a_value_no_encoder_writes_is_corrupt(void **state)
         check_refused(in_any[i].at == 44 ? &large : &put, in_any[i]);
     }
     check_refused(&linked, (struct planted){48, 4, 1}); /* link and extents */
+    check_refused(&tombstone, (struct planted){5, 1, 1});
     check_refused(&tombstone, (struct planted){24, 8, 1});
     check_refused(&tombstone, (struct planted){56, 8, 1});
     check_refused(&tombstone, (struct planted){48, 4, 1});
