@@ -4,11 +4,13 @@
  *
  *     net_options.c   the command line
  *     net.c           the command: cases one after the other, reports
- *     net_cases.c     the cases over memcached's protocol; net_cases_http.c those over HTTP
+ *     net_cases.c     the cases over memcached's protocol; net_cases_http.c, net_case_link.c those
+ *                     over HTTP
  *     net_bout.c      what cases are made of: start, fill, turns, check
  *     net_set.c       objects and orders of requests
  *     net_peers.c     how each server is started
  *     net_server.c    processes; net_load.c and net_conn.c the generator; net_reply.c replies
+ *     net_wire.c      a network of two namespaces; net_null.c a server that only knows its RAM
  *     net_row.c       figures of a row
  *     net_report.c    JSON, Markdown, the table; net_plots.c the plots
  */
@@ -22,7 +24,9 @@
 #include <stdio.h>
 
 #include "bench/net_load.h"
+#include "bench/net_null.h"
 #include "bench/net_server.h"
+#include "bench/net_wire.h"
 #include "goblin/error.h"
 
 enum { GB_NET_CASES_MAX = 16, GB_NET_PEERS_MAX = 8, GB_NET_ROWS_MAX = 256 };
@@ -35,6 +39,7 @@ enum gb_net_program {
     GB_NET_PROGRAMS(GB_X)
 #undef GB_X
         GB_NET_PROGRAM_COUNT,
+    GB_NET_PROGRAM_none = GB_NET_PROGRAM_COUNT, /* this one itself */
 };
 
 struct gb_net;
@@ -48,6 +53,7 @@ struct gb_net_case {
 const struct gb_net_case *gb_net_cases(size_t *count);
 int gb_net_case_static(struct gb_net *net, struct goblin_error *error);
 int gb_net_case_large(struct gb_net *net, struct goblin_error *error);
+int gb_net_case_link(struct gb_net *net, struct goblin_error *error);
 
 struct gb_net_options {
     const struct gb_net_case *cases[GB_NET_CASES_MAX];
@@ -101,8 +107,11 @@ struct gb_net {
     char scratch[PATH_MAX];
     struct gb_net_row *rows[GB_NET_ROWS_MAX];
     size_t row_count;
-    char missing[256]; /* peers that are not installed, "a, b" */
+    char left_out[512]; /* what could not be measured here: "peer (why), case (why)" */
 };
+
+/* Notes a peer or case that cannot be measured on this machine, once, and says so. */
+void gb_net_leave_out(struct gb_net *net, const char *what, const char *why);
 
 /* Finds the row, or adds one. NULL: no memory, or too many. */
 struct gb_net_row *gb_net_row(struct gb_net *net, const char *case_name, const char *work,
@@ -131,8 +140,9 @@ struct gb_net_plan {
     uint64_t value_bytes; /* the largest */
     uint64_t cap_bytes;   /* of a memory cgroup; 0: none */
     unsigned threads;
-    const char *files;    /* nginx: what it serves */
-    uint16_t origin_port; /* varnish: where it fetches */
+    const char *files;              /* nginx: what it serves */
+    uint16_t origin_port;           /* varnish: where it fetches */
+    const struct gb_net_null *null; /* null: what it answers */
 };
 
 struct gb_net_peer {
@@ -141,6 +151,8 @@ struct gb_net_peer {
     /* Adds arguments and writes what configuration they name below server->dir. */
     int (*command)(const struct gb_net_plan *plan, const struct gb_net_server *server,
                    struct gb_net_argv *argv, struct goblin_error *error);
+    /* Instead of a program: see gb_net_server.own; its argument is plan->null. */
+    int (*own)(const struct gb_net_server *server, const void *arg);
 };
 
 const struct gb_net_peer *gb_net_peer_find(const char *name);
@@ -189,6 +201,7 @@ struct gb_net_bout {
     struct gb_net_contender contenders[GB_NET_PEERS_MAX];
     size_t count;
     char dir[PATH_MAX];
+    const struct gb_net_wire *wire; /* between client and servers; NULL: the loopback */
 };
 
 struct gb_net_work {

@@ -27,14 +27,6 @@ static bool is_wanted(const char *list, const char *name)
     return list == NULL;
 }
 
-static void note_missing(struct gb_net *net, const char *name)
-{
-    size_t used = strlen(net->missing);
-    if (!strstr(net->missing, name)) {
-        snprintf(net->missing + used, sizeof(net->missing) - used, "%s%s", used ? ", " : "", name);
-    }
-}
-
 int gb_net_bout_open(struct gb_net_bout *bout, struct gb_net *net, const char *name,
                      const char *const *peers, struct goblin_error *error)
 {
@@ -46,9 +38,8 @@ int gb_net_bout_open(struct gb_net_bout *bout, struct gb_net *net, const char *n
         if (!is_wanted(net->options.peers, *peers)) {
             continue;
         }
-        if (gb_net_server_find(net->options.programs[peer->program], path) < 0) {
-            note_missing(net, *peers);
-            fprintf(stderr, "%s: no %s here, left out\n", name, *peers);
+        if (!peer->own && gb_net_server_find(net->options.programs[peer->program], path) < 0) {
+            gb_net_leave_out(net, *peers, "not installed");
             continue;
         }
         bout->contenders[bout->count++].peer = peer;
@@ -99,15 +90,24 @@ int gb_net_bout_start(struct gb_net_bout *bout, struct gb_net_contender *contend
     if (rc < 0) {
         return rc;
     }
-    if (gb_net_server_find(options->programs[contender->peer->program], program) < 0) {
-        gb_explain_set(error, "%s is gone", server->name);
-        return -ENOENT;
+    if (bout->wire) {
+        snprintf(server->host, sizeof(server->host), "%s", GB_NET_WIRE_SERVER);
+        server->netns = bout->wire->server;
     }
     if (plan->cap_bytes > 0 && gb_net_server_cap(server, plan->cap_bytes, error) < 0) {
         fprintf(stderr, "%s: %s: %s; it runs without\n", bout->name, server->name, error->text);
     }
-    gb_net_argv_add(&argv, "%s", program);
-    rc = contender->peer->command(plan, server, &argv, error);
+    server->own = contender->peer->own;
+    server->own_arg = plan->null;
+    if (!server->own) {
+        rc = gb_net_server_find(options->programs[contender->peer->program], program);
+        if (rc < 0) {
+            gb_explain_set(error, "%s is gone", server->name);
+            return rc;
+        }
+        gb_net_argv_add(&argv, "%s", program);
+        rc = contender->peer->command(plan, server, &argv, error);
+    }
     unsigned cores = options->pin ? plan->threads : 0;
     return rc < 0 ? rc : gb_net_server_start(server, &argv, cores, error);
 }
@@ -152,6 +152,7 @@ static void plan_load(const struct gb_net_bout *bout, const struct gb_net_conten
     *load = (struct gb_net_load){
         .set = &bout->set,
         .protocol = contender->plan.protocol,
+        .host = gb_net_server_host(&contender->server),
         .port = contender->server.port,
         .threads = threads < connections ? threads : connections,
         .connections = connections,

@@ -270,6 +270,8 @@ static const struct gb_net_case cases[] = {
     {"static", "the study's corpus over HTTP with RAM for 8 %, beside nginx and varnish",
      gb_net_case_static},
     {"large", "the first byte of 512 MiB against that of 64 KiB", gb_net_case_large},
+    {"link", "one client behind 937 Mbit/s, beside a server that answers from RAM alone",
+     gb_net_case_link},
 };
 
 const struct gb_net_case *gb_net_cases(size_t *count)

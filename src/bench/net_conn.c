@@ -26,13 +26,12 @@ enum {
 
 /* ---- opening and closing ------------------------------------------------------------------- */
 
-static int connect_to(uint16_t port)
+static int connect_to(const char *host, uint16_t port)
 {
-    const struct sockaddr_in address = {
-        .sin_family = AF_INET,
-        .sin_port = htons(port),
-        .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
-    };
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port)};
+    if (inet_pton(AF_INET, host ? host : "127.0.0.1", &address.sin_addr) != 1) {
+        return -EINVAL;
+    }
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0) {
         return -errno;
@@ -59,7 +58,7 @@ static int watch(struct gb_net_conn *conn, int how, bool wants_out)
 
 static int attach(struct gb_net_conn *conn)
 {
-    int fd = connect_to(conn->thread->load->port);
+    int fd = connect_to(conn->thread->load->host, conn->thread->load->port);
     if (fd < 0) {
         return fd;
     }

@@ -1,6 +1,6 @@
 /*
  * The load generator: connections over threads, each thread an epoll loop of its own, against a
- * memcached or HTTP server on the loopback.
+ * memcached or HTTP server.
  *
  * Closed loop (no rate): every connection keeps `depth` requests in flight. Open loop: requests are
  * due at a fixed rate whether the server keeps up or not. One that finds every connection full
@@ -43,7 +43,8 @@ enum {
 struct gb_net_load {
     const struct gb_net_set *set;
     enum gb_net_protocol protocol;
-    uint16_t port; /* of 127.0.0.1 */
+    const char *host; /* an IPv4 address; NULL: 127.0.0.1 */
+    uint16_t port;
     unsigned threads;
     unsigned connections; /* of all threads; at least one each */
     unsigned depth;       /* requests in flight per connection */

@@ -54,8 +54,8 @@ static int take_peers(void *target, const char *text, struct goblin_error *error
         snprintf(name, sizeof(name), "%.*s", (int)len, at);
         if (!gb_net_peer_find(name)) {
             gb_explain_set(error,
-                           "\"%s\" is no peer: there are goblin, memcached, extstore, nginx "
-                           "and varnish",
+                           "\"%s\" is no peer: there are goblin, memcached, extstore, "
+                           "nginx, varnish and null",
                            name);
             return -EINVAL;
         }
@@ -94,7 +94,7 @@ static const struct gb_flag net_flags[] = {
      .kind = GB_FLAG_CUSTOM,
      .value = "A,B,...",
      .take = take_peers,
-     .help = "only these of each case: goblin, memcached, extstore, nginx, varnish"},
+     .help = "only these of each case: goblin, memcached, extstore, nginx, varnish, null"},
     {.name = "scale",
      .kind = GB_FLAG_REAL,
      .offset = AT(scale),

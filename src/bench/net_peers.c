@@ -3,6 +3,7 @@
 
 #include "base/bits.h"
 #include "bench/explain.h"
+#include "bench/net_null.h"
 #include "bench/scratch.h"
 
 #include <errno.h>
@@ -26,7 +27,7 @@ static int goblin_command(const struct gb_net_plan *plan, const struct gb_net_se
     gb_net_argv_add(argv, "--threads");
     gb_net_argv_add(argv, "%u", plan->threads);
     gb_net_argv_add(argv, plan->protocol == GB_NET_HTTP ? "--http" : "--memcache");
-    gb_net_argv_add(argv, "127.0.0.1:%u", server->port);
+    gb_net_argv_add(argv, "%s:%u", gb_net_server_host(server), server->port);
     return 0;
 }
 
@@ -39,7 +40,7 @@ static int memcached_command(const struct gb_net_plan *plan, const struct gb_net
     uint64_t item = gb_align_up(plan->value_bytes + HEADER_ROOM, ITEM_STEP);
     (void)error;
     gb_net_argv_add(argv, "-l");
-    gb_net_argv_add(argv, "127.0.0.1");
+    gb_net_argv_add(argv, "%s", gb_net_server_host(server));
     gb_net_argv_add(argv, "-p");
     gb_net_argv_add(argv, "%u", server->port);
     gb_net_argv_add(argv, "-U");
@@ -91,8 +92,8 @@ static void nginx_config(FILE *file, const struct gb_net_plan *plan,
     for (size_t i = 0; i < sizeof(temporary) / sizeof(temporary[0]); i++) {
         fprintf(file, "  %s_temp_path %s/%s;\n", temporary[i], server->dir, temporary[i]);
     }
-    fprintf(file, "  server {\n    listen 127.0.0.1:%u;\n    root %s;\n  }\n}\n", server->port,
-            plan->files);
+    fprintf(file, "  server {\n    listen %s:%u;\n    root %s;\n  }\n}\n",
+            gb_net_server_host(server), server->port, plan->files);
 }
 
 static int nginx_command(const struct gb_net_plan *plan, const struct gb_net_server *server,
@@ -132,7 +133,7 @@ static int varnish_command(const struct gb_net_plan *plan, const struct gb_net_s
     gb_net_argv_add(argv, "-n");
     gb_net_argv_add(argv, "%s/work", server->dir);
     gb_net_argv_add(argv, "-a");
-    gb_net_argv_add(argv, "127.0.0.1:%u", server->port);
+    gb_net_argv_add(argv, "%s:%u", gb_net_server_host(server), server->port);
     gb_net_argv_add(argv, "-T");
     gb_net_argv_add(argv, "none");
     gb_net_argv_add(argv, "-b");
@@ -150,11 +151,12 @@ static int varnish_command(const struct gb_net_plan *plan, const struct gb_net_s
 /* ---- all ----------------------------------------------------------------------------------- */
 
 static const struct gb_net_peer peers[] = {
-    {"goblin", GB_NET_PROGRAM_goblin, goblin_command},
-    {"memcached", GB_NET_PROGRAM_memcached, memcached_command},
-    {"extstore", GB_NET_PROGRAM_memcached, extstore_command},
-    {"nginx", GB_NET_PROGRAM_nginx, nginx_command},
-    {"varnish", GB_NET_PROGRAM_varnishd, varnish_command},
+    {"goblin", GB_NET_PROGRAM_goblin, goblin_command, NULL},
+    {"memcached", GB_NET_PROGRAM_memcached, memcached_command, NULL},
+    {"extstore", GB_NET_PROGRAM_memcached, extstore_command, NULL},
+    {"nginx", GB_NET_PROGRAM_nginx, nginx_command, NULL},
+    {"varnish", GB_NET_PROGRAM_varnishd, varnish_command, NULL},
+    {"null", GB_NET_PROGRAM_none, NULL, gb_net_null_serve},
 };
 
 const struct gb_net_peer *gb_net_peer_find(const char *name)

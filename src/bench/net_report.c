@@ -141,7 +141,7 @@ int gb_net_report_json(const struct gb_net *net, const char *path, struct goblin
     gb_json_object(&json, NULL);
     gb_report_machine(&json, ".");
     json_run(&json, &net->options);
-    gb_json_string(&json, "missing", net->missing);
+    gb_json_string(&json, "left_out", net->left_out);
     gb_json_array(&json, "rows");
     for (size_t i = 0; i < net->row_count; i++) {
         json_row(&json, net, net->rows[i]);
@@ -278,8 +278,8 @@ int gb_net_report_markdown(const struct gb_net *net, struct goblin_error *error)
         (unsigned long long)options->rounds, options->duration_s,
         (unsigned long long)options->server_threads, (unsigned long long)options->threads,
         (unsigned long long)options->connections);
-    if (net->missing[0]) {
-        fprintf(file, "\nNot installed, and left out: %s.\n", net->missing);
+    if (net->left_out[0]) {
+        fprintf(file, "\nLeft out: %s.\n", net->left_out);
     }
     for (size_t i = 0; i < options->case_count; i++) {
         markdown_case(file, net, options->cases[i]);

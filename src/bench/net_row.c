@@ -1,4 +1,4 @@
-/* Figures of a row: one work of one peer. */
+/* Figures of rows: one work of one peer each. */
 #include "bench/net.h"
 
 #include "base/bits.h"
@@ -74,6 +74,18 @@ double gb_net_row_cpu_us(const struct gb_net_row *row)
 {
     uint64_t ops = row->tally.asked + row->tally.sets;
     return ops > 0 ? row->server_cpu_s * 1e6 / (double)ops : 0;
+}
+
+void gb_net_leave_out(struct gb_net *net, const char *what, const char *why)
+{
+    char note[256];
+    size_t used = strlen(net->left_out);
+    snprintf(note, sizeof(note), "%s (%s)", what, why);
+    if (!strstr(net->left_out, note)) {
+        fprintf(stderr, "left out: %s\n", note);
+        snprintf(net->left_out + used, sizeof(net->left_out) - used, "%s%s", used ? ", " : "",
+                 note);
+    }
 }
 
 static bool is_large(const struct gb_net_row *row)

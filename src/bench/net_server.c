@@ -49,18 +49,17 @@ static void nap(void)
 
 /* ---- places -------------------------------------------------------------------------------- */
 
-static struct sockaddr_in loopback(uint16_t port)
+const char *gb_net_server_host(const struct gb_net_server *server)
 {
-    return (struct sockaddr_in){
-        .sin_family = AF_INET,
-        .sin_port = htons(port),
-        .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
-    };
+    return server->host[0] ? server->host : "127.0.0.1";
 }
 
 int gb_net_server_port(uint16_t *port, struct goblin_error *error)
 {
-    struct sockaddr_in address = loopback(0);
+    struct sockaddr_in address = {
+        .sin_family = AF_INET,
+        .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+    };
     socklen_t len = sizeof(address);
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     int rc = 0;
@@ -103,9 +102,8 @@ int gb_net_server_cap(struct gb_net_server *server, uint64_t bytes, struct gobli
 
 /* ---- starting ------------------------------------------------------------------------------ */
 
-/* Between fork and exec. What goes wrong is told by the exit code 127 and the log. */
-static _Noreturn void become(const struct gb_net_server *server, const struct gb_net_argv *argv,
-                             unsigned cores, pid_t parent)
+/* In the child. What goes wrong is told by the exit code 127 and the log. */
+static void become(const struct gb_net_server *server, unsigned cores, pid_t parent)
 {
     char log[PATH_MAX + 8];
     snprintf(log, sizeof(log), "%s/log", server->dir);
@@ -117,6 +115,10 @@ static _Noreturn void become(const struct gb_net_server *server, const struct gb
     }
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != parent) { /* it ended before it could be asked to tell */
+        _exit(127);
+    }
+    if (server->netns > 0 && setns(server->netns, CLONE_NEWNET) < 0) {
+        perror("setns");
         _exit(127);
     }
     if (server->cgroup[0] && gb_cgroup_join(server->cgroup) < 0) {
@@ -134,16 +136,26 @@ static _Noreturn void become(const struct gb_net_server *server, const struct gb
             _exit(127);
         }
     }
+}
+
+static _Noreturn void serve(const struct gb_net_server *server, const struct gb_net_argv *argv)
+{
+    if (server->own) {
+        signal(SIGTERM, SIG_DFL); /* the bench only makes a note of them */
+        signal(SIGINT, SIG_DFL);
+        _exit(server->own(server, server->own_arg));
+    }
     execv(argv->words[0], argv->words);
     perror(argv->words[0]);
     _exit(127);
 }
 
-static bool accepts(uint16_t port)
+static bool accepts(const struct gb_net_server *server)
 {
-    const struct sockaddr_in address = loopback(port);
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(server->port)};
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    bool good = fd >= 0 && connect(fd, (const struct sockaddr *)&address, sizeof(address)) == 0;
+    bool good = fd >= 0 && inet_pton(AF_INET, gb_net_server_host(server), &address.sin_addr) == 1 &&
+                connect(fd, (const struct sockaddr *)&address, sizeof(address)) == 0;
     if (fd >= 0) {
         close(fd);
     }
@@ -189,7 +201,8 @@ int gb_net_server_start(struct gb_net_server *server, const struct gb_net_argv *
         return -errno;
     }
     if (pid == 0) {
-        become(server, argv, cores, parent);
+        become(server, cores, parent);
+        serve(server, argv);
     }
     server->pid = pid;
     for (int waited = 0; waited < START_MS && !gb_interrupt_seen(); waited += POLL_MS) {
@@ -198,7 +211,7 @@ int gb_net_server_start(struct gb_net_server *server, const struct gb_net_argv *
             server->pid = 0;
             return explain_start(server, -ECHILD, "ended before it listened", error);
         }
-        if (accepts(server->port)) {
+        if (accepts(server)) {
             return 0;
         }
         nap();

@@ -32,7 +32,12 @@ __attribute__((format(printf, 2, 3))) void gb_net_argv_add(struct gb_net_argv *a
 struct gb_net_server {
     const char *name; /* of the peer; borrowed */
     pid_t pid;        /* 0: not running */
+    char host[16];    /* where it listens: an IPv4 address; "": 127.0.0.1 */
     uint16_t port;
+    int netns; /* descriptor of the network namespace it runs in; 0: the bench's own */
+    /* What the process does if it is no program: returns its exit code. NULL: a program. */
+    int (*own)(const struct gb_net_server *server, const void *arg);
+    const void *own_arg;
     char dir[PATH_MAX];    /* everything of it lies below */
     char cgroup[PATH_MAX]; /* "": none */
 };
@@ -54,9 +59,12 @@ int gb_net_server_find(const char *program, char path[PATH_MAX]);
  * does not allow. */
 int gb_net_server_cap(struct gb_net_server *server, uint64_t bytes, struct goblin_error *error);
 
+/* Where it listens. */
+const char *gb_net_server_host(const struct gb_net_server *server);
+
 /* Starts it, its output going to <dir>/log, on `cores` processors from the first one (0: all), and
- * waits until server->port accepts connections. Errors: -ENOENT, -ETIMEDOUT, -ECHILD if it ended at
- * once; the last line of its log is in the text. */
+ * waits until it accepts connections. `argv` is for programs. Errors: -ENOENT, -ETIMEDOUT, -ECHILD
+ * if it ended at once; the last line of its log is in the text. */
 int gb_net_server_start(struct gb_net_server *server, const struct gb_net_argv *argv,
                         unsigned cores, struct goblin_error *error);
 

@@ -90,6 +90,16 @@ if command -v gnuplot >/dev/null; then
 fi
 holds out 'lost 0 of 10000'
 
+# ---- a wire --------------------------------------------------------------------------------------
+net --cases link --peers null --json net.json >out 2>err || fail "the wire ended with $?: $(cat err)"
+nothing_left
+if grep -q 'left out: link' err; then
+    echo "skipped: $(grep 'left out' err)"
+else
+    all_zero wrong errors unanswered misses
+    above link get null got_bytes 100000
+fi
+
 # ---- files ---------------------------------------------------------------------------------------
 if PATH=$PATH:/usr/sbin command -v nginx >/dev/null; then
     net --cases static,large --peers nginx,varnish --json net.json >out 2>err ||
@@ -141,7 +151,7 @@ refuses 1 'memcached ended before it listened' --cases small --peers memcached \
 [ $? -eq 2 ] || fail 'no --dir is not refused'
 holds err '--dir is missing'
 "$GOBLIN_BENCH" net --list >out 2>err || fail "--list ended with $?"
-[ "$(wc -l <out)" -eq 7 ] || fail "--list does not name seven cases: $(cat out)"
+[ "$(wc -l <out)" -eq 8 ] || fail "--list does not name eight cases: $(cat out)"
 
 # ---- ended from outside --------------------------------------------------------------------------
 "$GOBLIN_BENCH" net --dir scratch --scale 0.02 --cases small --peers memcached --duration 100 \

@@ -250,6 +250,112 @@ static void server__that_does_not_start_leaves_its_last_words(void **state)
     gb_scratch_remove(dir);
 }
 
+/* ---- the null server and the wire ---------------------------------------------------------- */
+
+static void start_null(struct gb_net_server *server, const struct gb_net_null *null, char *dir)
+{
+    struct goblin_error error = {{0}};
+    assert_non_null(mkdtemp(dir));
+    server->name = "null";
+    server->own = gb_net_null_serve;
+    server->own_arg = null;
+    snprintf(server->dir, sizeof(server->dir), "%s", dir);
+    assert_int_equal(gb_net_server_port(&server->port, &error), 0);
+    if (gb_net_server_start(server, NULL, 0, &error) < 0) {
+        fail_msg("%s", error.text);
+    }
+}
+
+static void get_all(const struct gb_net_set *set, const struct gb_net_server *server)
+{
+    struct goblin_error error = {{0}};
+    const struct gb_net_load load = {
+        .set = set,
+        .protocol = GB_NET_HTTP,
+        .host = gb_net_server_host(server),
+        .port = server->port,
+        .threads = 1,
+        .connections = 1,
+        .depth = 3,
+        .in_turn = true,
+        .whole = true,
+        .first_core = -1,
+    };
+    if (gb_net_load_run(&load, &tally, &error) < 0) {
+        fail_msg("%s", error.text);
+    }
+    assert_int_equal(tally.hits, set->corpus.count);
+    assert_int_equal(tally.got_bytes, set->corpus.total_bytes);
+    assert_int_equal(tally.wrong + tally.errors + tally.unanswered, 0);
+}
+
+static void null_set(struct gb_net_set *set)
+{
+    struct goblin_error error;
+    const struct gb_net_set_options options = {
+        .count = 20, .least_bytes = 10, .most_bytes = 600000, .seed = 9};
+    assert_int_equal(gb_net_set_init(set, &options, &error), 0);
+}
+
+static void null_server__answers_every_key_with_the_headers_it_was_given(void **state)
+{
+    (void)state;
+    char dir[] = "/tmp/goblin-net-XXXXXX";
+    struct gb_net_set set;
+    static struct gb_net_null null;
+    static struct gb_net_null second;
+    struct gb_net_usage usage;
+    struct gb_net_server server = {.pid = 0};
+    struct goblin_error error;
+    null_set(&set);
+    assert_int_equal(gb_net_null_init(&null, &set, NULL, &error), 0);
+    strcpy(null.before, "HTTP/1.1 200 OK\r\nServer: some\r\ncontent-length: ");
+    strcpy(null.after, "\r\nETag: \"1\"\r\n\r\n");
+    start_null(&server, &null, dir);
+    get_all(&set, &server);
+    assert_int_equal(gb_net_null_init(&second, &set, &server, &error), 0);
+    assert_string_equal(second.before, null.before);
+    assert_string_equal(second.after, null.after);
+    assert_int_equal(gb_net_server_usage(&server, &usage), 0);
+    assert_true(usage.rss_bytes > 0);
+    assert_int_equal(gb_net_server_stop(&server), 0);
+    gb_net_set_fini(&set);
+    gb_scratch_remove(dir);
+}
+
+static void wire__carries_no_more_than_its_rate_and_is_gone_when_closed(void **state)
+{
+    (void)state;
+    enum { RATE_BPS = 100 * 1000 * 1000 };
+    char dir[] = "/tmp/goblin-net-XXXXXX";
+    char before[64];
+    char after[64];
+    struct gb_net_set set;
+    static struct gb_net_null null;
+    struct gb_net_server server = {.host = GB_NET_WIRE_SERVER};
+    struct gb_net_wire wire;
+    struct goblin_error error = {{0}};
+    memset(before, 0, sizeof(before));
+    memset(after, 0, sizeof(after));
+    assert_true(readlink("/proc/thread-self/ns/net", before, sizeof(before) - 1) > 0);
+    if (gb_net_wire_open(&wire, RATE_BPS, &error) < 0) {
+        print_message("skipped: %s\n", error.text);
+        skip();
+    }
+    server.netns = wire.server;
+    null_set(&set);
+    assert_int_equal(gb_net_null_init(&null, &set, NULL, &error), 0);
+    start_null(&server, &null, dir);
+    get_all(&set, &server);
+    assert_true(tally.seconds >= 0.95 * 8 * (double)set.corpus.total_bytes / RATE_BPS);
+    assert_int_equal(gb_net_server_stop(&server), 0);
+    gb_net_wire_close(&wire);
+    assert_true(readlink("/proc/thread-self/ns/net", after, sizeof(after) - 1) > 0);
+    assert_string_equal(after, before);
+    gb_net_set_fini(&set);
+    gb_scratch_remove(dir);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -261,6 +367,8 @@ int main(void)
         cmocka_unit_test(set__of_nothing_is_refused),
         cmocka_unit_test(extstore__is_given_sizes_that_memcached_accepts),
         cmocka_unit_test(server__that_does_not_start_leaves_its_last_words),
+        cmocka_unit_test(null_server__answers_every_key_with_the_headers_it_was_given),
+        cmocka_unit_test(wire__carries_no_more_than_its_rate_and_is_gone_when_closed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
