@@ -118,15 +118,29 @@ else
 fi
 
 # ---- goblin --------------------------------------------------------------------------------------
-if "$GOBLIN" serve --help >/dev/null 2>&1; then
-    net --cases small,ram,burst,static,large --peers goblin --json net.json >out 2>err ||
+serves() { # protocol
+    "$GOBLIN" serve --check-config --store "$work/none" "--$1" 127.0.0.1:0 >/dev/null 2>&1
+}
+if serves memcache; then
+    net --cases small,ram,burst,mixed --peers goblin --json net.json >out 2>err ||
         fail "goblin's run ended with $?: $(cat err)"
     nothing_left
     all_zero wrong errors unanswered broken lost refused
     above small get goblin ops_s 100
-    above static get goblin got_bytes 100000
+    above mixed get goblin got_bytes 10000000
+    above ram check goblin ram_per_object_bytes 500
 else
-    echo 'skipped: this goblin does not serve'
+    echo 'skipped: this goblin does not speak memcached'
+fi
+if serves http; then
+    net --cases static,large,link --peers goblin,null --json net.json >out 2>err ||
+        fail "goblin's run over HTTP ended with $?: $(cat err)"
+    nothing_left
+    all_zero wrong errors unanswered broken lost refused
+    above static get goblin got_bytes 100000
+    above large '512 MiB' goblin hits 10
+else
+    echo 'skipped: this goblin does not serve HTTP'
 fi
 
 # ---- what goes wrong is explained ----------------------------------------------------------------
