@@ -306,8 +306,7 @@ static void take_commands(struct gb_conn *conn)
     }
 }
 
-/* Part of a request is there, or bytes of one are still to come: from here on request_ms counts. */
-static void note_partial(struct gb_conn *conn)
+void gb_conn_note_partial(struct gb_conn *conn)
 {
     bool partial =
         conn->upload != NULL || conn->swallow > 0 || (conn->len > 0 && conn->len < conn->want);
@@ -345,7 +344,7 @@ void gb_conn_turn(struct gb_conn *conn)
     }
     keep_input(conn);
     if (!conn->closed) {
-        note_partial(conn);
+        gb_conn_note_partial(conn);
         rearm_idle(conn);
         gb_conn_flush(conn);
         gb_conn_settle(conn);

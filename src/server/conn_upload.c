@@ -154,7 +154,8 @@ void gb_conn_upload(struct gb_conn *conn, struct gb_stream *stream, uint64_t len
     conn->upload = upload;
     gb_conn_pause(conn);
     gb_conn_upload_wake(upload);
-    if (!conn->in_turn) {
+    if (!conn->in_turn && !conn->closed) {
+        gb_conn_note_partial(conn);
         gb_conn_settle(conn);
     }
 }
