@@ -20,6 +20,9 @@ static int make(struct goblin *store, struct gb_change *change)
     case GB_CHANGE_TOUCH:
         return goblin_touch(store, change->key, change->options.expires_ms,
                             change->options.durability);
+    case GB_CHANGE_AMEND:
+        change->amendment.durability = change->options.durability;
+        return goblin_amend(store, change->key, &change->amendment, &change->before);
     case GB_CHANGE_SYNC:
         return goblin_sync(store);
     case GB_CHANGE_CLEAR:
@@ -48,7 +51,8 @@ static void end_change(struct gb_job *job)
 /* What is promised to be on the device waits for it; so does what goes over the whole store. */
 static bool waits(const struct gb_local *local, const struct gb_change *change)
 {
-    enum goblin_durability durability = change->options.durability;
+    enum goblin_durability durability =
+        change->kind == GB_CHANGE_AMEND ? change->amendment.durability : change->options.durability;
     if (durability == GOBLIN_DURABILITY_DEFAULT) {
         durability = local->durability;
     }

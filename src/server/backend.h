@@ -32,8 +32,9 @@ enum gb_change_kind {
     GB_CHANGE_PUT = 0,
     GB_CHANGE_DELETE = 1,
     GB_CHANGE_TOUCH = 2, /* options.expires_ms, options.durability */
-    GB_CHANGE_SYNC = 3,
-    GB_CHANGE_CLEAR = 4,
+    GB_CHANGE_AMEND = 3, /* `amendment` and `before`; options.durability */
+    GB_CHANGE_SYNC = 4,
+    GB_CHANGE_CLEAR = 5,
 };
 
 struct gb_change {
@@ -41,12 +42,14 @@ struct gb_change {
     struct goblin_slice key;
     struct goblin_slice value;
     struct goblin_put_options options;
+    struct goblin_amendment amendment;
     /* Not called when gb_backend_change answered at once. */
     void (*done)(struct gb_change *change);
     void *arg;
 
-    int result;       /* as goblin_put, goblin_delete … return it */
-    uint64_t version; /* as goblin_put tells it */
+    int result;                /* as goblin_put, goblin_delete … return it */
+    uint64_t version;          /* as goblin_put tells it */
+    struct goblin_info before; /* as goblin_amend tells it */
 
     struct gb_loop *loop; /* the backend's from here on */
     struct gb_job job;

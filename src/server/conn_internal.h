@@ -201,7 +201,8 @@ void gb_conn_free_input(struct gb_conn *conn);
 /* Whether a command may be taken now. */
 bool gb_conn_can_take(const struct gb_conn *conn);
 void gb_conn_wait_for_bytes(struct gb_conn *conn);
-/* If part of a request is there, or bytes of one are still to come, request_ms counts from here on. */
+/* If part of a request is there, or bytes of one are still to come, request_ms counts from here
+ * on. */
 void gb_conn_note_partial(struct gb_conn *conn);
 
 /* ---- conn_upload.c ------------------------------------------------------------------------- */
