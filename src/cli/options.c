@@ -204,6 +204,15 @@ static int explain_rejection(const struct parser *parser, int answer, char **arg
     return gb_say_explain(parser->error, "-%c: no such option", optopt);
 }
 
+/* A command line that is read again says everything anew, lists too. */
+static void forget_list(const struct gb_option *row, void *settings)
+{
+    struct gb_option_list *list = (void *)((char *)settings + row->offset);
+    if (row->kind == GB_OPTION_LIST && list->source == GB_SOURCE_COMMAND) {
+        *list = (struct gb_option_list){.count = 0};
+    }
+}
+
 int gb_options_parse(const struct gb_option_group *groups, size_t group_count, int argc,
                      char **argv, bool stop_at_operand, struct goblin_error *error)
 {
@@ -212,6 +221,7 @@ int gb_options_parse(const struct gb_option_group *groups, size_t group_count, i
     for (size_t i = 0; i < group_count; i++) {
         for (const struct gb_option *row = groups[i].options; row->name != NULL; row++) {
             add_row(&parser, row, groups[i].settings);
+            forget_list(row, groups[i].settings);
         }
     }
     opterr = 0;

@@ -62,7 +62,7 @@ struct gb_option_group {
 #define GB_OPTIONS_MAX 96u
 
 /* Parses argv[1…]; operands are moved behind the options. With `stop_at_operand` it ends at the
- * first one (options in front of a verb).
+ * first one (options in front of a verb). Lists that an earlier call filled begin anew.
  * Returns the index of the first operand, or GOBLIN_EOPTION with the option, the limit and the
  * remedy in `error`. Threads: one at a time (getopt_long). */
 int gb_options_parse(const struct gb_option_group *groups, size_t group_count, int argc,

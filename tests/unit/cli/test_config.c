@@ -130,6 +130,19 @@ static void command_line__overrides_both(void **state)
     assert_string_equal(fixture->settings.list.items[0], "four");
 }
 
+/* As for a verb with a configuration: for --config first, and again when that has been read. */
+static void command_line__that_is_read_twice_does_not_double_its_lists(void **state)
+{
+    struct fixture *fixture = *state;
+    const struct gb_option_group group = {"", table, &fixture->settings};
+    char *argv[] = {"verb", "--list", "four", "--list", "five", NULL};
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(gb_options_parse(&group, 1, 5, argv, false, &fixture->error), 5);
+    }
+    assert_int_equal(fixture->settings.list.count, 2);
+    assert_string_equal(fixture->settings.list.items[1], "five");
+}
+
 static void expect_fault(struct fixture *fixture, const char *text, const char *said)
 {
     write_file(fixture, text);
@@ -179,6 +192,8 @@ int main(void)
                                         teardown),
         cmocka_unit_test_setup_teardown(environment__overrides_the_file, setup, teardown),
         cmocka_unit_test_setup_teardown(command_line__overrides_both, setup, teardown),
+        cmocka_unit_test_setup_teardown(command_line__that_is_read_twice_does_not_double_its_lists,
+                                        setup, teardown),
         cmocka_unit_test_setup_teardown(mistakes__are_told_with_file_and_line, setup, teardown),
         cmocka_unit_test_setup_teardown(a_missing_file__is_a_fault, setup, teardown),
         cmocka_unit_test_setup_teardown(list__has_an_end, setup, teardown),
