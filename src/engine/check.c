@@ -61,6 +61,10 @@ static const struct {
                             "the segment cannot be read: objects in it are lost, and in store mode "
                             "what it replaced or deleted may be back",
                             "frees the segment; what is left becomes the state of the store"},
+    [GB_TROUBLE_GONE] = {GOBLIN_PART_FILE, false,
+                         "the segment held something when the store was closed, and is empty",
+                         "objects in it are lost",
+                         "notes the loss; what is left becomes the state of the store"},
     [GB_TROUBLE_FOOTER] = {GOBLIN_PART_SUMMARY, false, "the footer of the segment does not verify",
                            "its records are found by reading all of it, which takes longer",
                            "removes the footer"},

@@ -254,6 +254,9 @@ static void check_sealed(struct gb_check *check, struct census *census)
 
 static void check_segment(struct gb_check *check, const struct gb_segment *segment)
 {
+    if (segment->gone) {
+        found_in(check, segment, GB_TROUBLE_GONE, 0);
+    }
     if (segment->file == NULL) {
         if (segment->doubt < 0) {
             found_in(check, segment, GB_TROUBLE_UNREADABLE, 0);

@@ -23,6 +23,7 @@ enum gb_trouble {
     GB_TROUBLE_HEADER_HALF, /* one is there, the other one left empty by a crash */
     GB_TROUBLE_HEADER_FREE, /* of a free segment */
     GB_TROUBLE_HEADERS,     /* both */
+    GB_TROUBLE_GONE,        /* a segment that held something is empty */
     GB_TROUBLE_FOOTER,
     GB_TROUBLE_SUMMARY,
     GB_TROUBLE_RECORD,

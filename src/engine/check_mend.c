@@ -108,6 +108,7 @@ static int mend_segment(struct goblin *store, const struct gb_case *about)
     case GB_TROUBLE_CHECKPOINT:
     case GB_TROUBLE_CHECKPOINT_HALF:
     case GB_TROUBLE_UNREADABLE:
+    case GB_TROUBLE_GONE: /* opening and closing do it */
     case GB_TROUBLE_OBJECT:
     default:
         return 0;
@@ -146,6 +147,7 @@ static bool has_remedy(const struct gb_check *check, const struct gb_case *about
     case GB_TROUBLE_HEADER_HALF:
     case GB_TROUBLE_HEADER_FREE:
     case GB_TROUBLE_HEADERS:
+    case GB_TROUBLE_GONE:
     case GB_TROUBLE_FOOTER:
     case GB_TROUBLE_SUMMARY:
     case GB_TROUBLE_RECORD:

@@ -226,6 +226,7 @@ int gb_headers_judge(struct goblin *store, bool exact, struct goblin_error *erro
                          "lost",
                          i, goblin_strerror(segment->doubt));
         } else if (exact && is_gone(store, segment)) {
+            segment->gone = true;
             store->drives[segment->drive].pierced = true;
             gb_store_log(store, GOBLIN_LOG_ERROR,
                          "segment %u: it is empty, and was not: its objects are lost", i);

@@ -297,6 +297,20 @@ static void check__frees_a_segment_without_headers(void **state)
     assert_int_equal(inspect(fixture), missing);
 }
 
+static void check__tells_of_a_segment_that_others_removed(void **state)
+{
+    struct gb_fixture *fixture = *state;
+    char path[400];
+    fill(fixture);
+    path_of(fixture, "00000002.seg", path);
+    assert_int_equal(unlink(path), 0);
+    struct told told = find_and_mend(fixture, GOBLIN_PART_FILE);
+    assert_non_null(strstr(told.path, "00000002.seg"));
+    unsigned missing = inspect(fixture);
+    assert_in_range(missing, 0, OBJECTS / 2);
+    assert_int_equal(inspect(fixture), missing);
+}
+
 static void check__wipes_headers_of_free_segments(void **state)
 {
     struct gb_fixture *fixture = *state;
@@ -480,6 +494,7 @@ int main(void)
         GB_ON_BOTH_PATHS(check__writes_headers_of_records_anew),
         GB_ON_BOTH_PATHS(check__writes_either_header_of_a_segment_anew),
         GB_ON_BOTH_PATHS(check__frees_a_segment_without_headers),
+        GB_ON_BOTH_PATHS(check__tells_of_a_segment_that_others_removed),
         GB_ON_BOTH_PATHS(check__wipes_headers_of_free_segments),
         GB_ON_BOTH_PATHS(check__gives_files_their_length),
         GB_ON_BOTH_PATHS(check__leaves_strange_files_alone),
