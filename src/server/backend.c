@@ -51,8 +51,7 @@ static void end_change(struct gb_job *job)
 /* What is promised to be on the device waits for it; so does what goes over the whole store. */
 static bool waits(const struct gb_local *local, const struct gb_change *change)
 {
-    enum goblin_durability durability =
-        change->kind == GB_CHANGE_AMEND ? change->amendment.durability : change->options.durability;
+    enum goblin_durability durability = change->options.durability;
     if (durability == GOBLIN_DURABILITY_DEFAULT) {
         durability = local->durability;
     }
