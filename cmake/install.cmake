@@ -40,4 +40,10 @@ foreach(section 1 3 5 7)
 endforeach()
 file(GLOB completions CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/completions/bash/*)
 install(FILES ${completions} DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+# The service, for systemd's own directory below the prefix, and a file of options to start from.
+configure_file(${CMAKE_SOURCE_DIR}/packaging/systemd/goblin.service
+    ${CMAKE_BINARY_DIR}/goblin.service @ONLY)
+install(FILES ${CMAKE_BINARY_DIR}/goblin.service DESTINATION lib/systemd/system)
+install(FILES ${CMAKE_SOURCE_DIR}/packaging/serve.ini
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/goblin)
 install(FILES ${CMAKE_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})

@@ -14,12 +14,31 @@ lib=$(cd "$(dirname "$pc")/.." && pwd)
 export PKG_CONFIG_PATH
 PKG_CONFIG_PATH=$(dirname "$pc")
 
-for file in bin/goblin include/goblin/goblin.h share/doc/goblin/LICENSE; do
+for file in bin/goblin include/goblin/goblin.h share/doc/goblin/LICENSE share/goblin/serve.ini \
+    lib/systemd/system/goblin.service; do
     [ -e "$work/usr/$file" ] || {
         echo "not installed: $file"
         exit 1
     }
 done
+
+# The unit as systemd reads it, with the program that was installed; it has to find fault with a bad
+# one.
+if command -v systemd-analyze >/dev/null; then
+    unit=$work/goblin.service
+    sed "s|^ExecStart=[^ ]*|ExecStart=$work/usr/bin/goblin|" \
+        "$work/usr/lib/systemd/system/goblin.service" >"$unit"
+    said=$(systemd-analyze verify --man=no "$unit" 2>&1 | grep -F goblin.service || true)
+    if [ -n "$said" ]; then
+        echo "$said"
+        exit 1
+    fi
+    sed 's/^ProtectHome=.*/ProtectHome=perhaps/' "$unit" >"$work/goblin-bad.service"
+    systemd-analyze verify --man=no "$work/goblin-bad.service" 2>&1 | grep -qi 'protect home' || {
+        echo 'systemd-analyze finds nothing wrong with a bad unit'
+        exit 1
+    }
+fi
 
 grep -hoE '\bgoblin_[a-z0-9_]+\(' "$work"/usr/include/goblin/*.h | tr -d '(' | sort -u >"$work/named"
 nm -D --defined-only --format=posix "$lib/libgoblin.so" | awk '$2 == "T" { print $1 }' |
