@@ -214,6 +214,7 @@ struct gb_net_work {
     uint64_t requests;   /* 0: --duration */
     bool in_turn;        /* every object once */
     bool whole;
+    bool refills; /* see gb_net_load */
 };
 
 /* Takes in those of `peers` (ended by NULL) that --peers wants and the machine has, with the plan

@@ -162,6 +162,7 @@ static void plan_load(const struct gb_net_bout *bout, const struct gb_net_conten
         .rate_per_s = work->rate_per_s,
         .in_turn = work->in_turn,
         .whole = work->whole,
+        .refills = work->refills,
         .first = contender->place,
         .requests = work->requests,
         .warm_ms = is_timed ? duration_ms / WARM_SHARE : 0,

@@ -176,6 +176,9 @@ static int mixed_rounds(struct gb_net_bout *bout, struct goblin_error *error)
     static const struct gb_net_work works[] = {
         {.name = "get"},
         {.name = "get 9, set 1", .set_share = 0.1},
+        /* A peer that has shed values answers a miss for nothing, and has only what it likes best;
+         * its users bring them back. */
+        {.name = "get, misses set", .refills = true},
     };
     return gb_net_bout_rounds(bout, works, COUNT_OF(works), error);
 }

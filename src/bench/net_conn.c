@@ -233,20 +233,33 @@ static uint32_t draw(struct gb_net_thread *thread, uint32_t keys, uint64_t *at)
     return (uint32_t)gb_min(keys, thread->limit - first);
 }
 
+/* What the next request is; its `keys` are 0 if none is left. */
+static struct gb_net_flight choose(struct gb_net_thread *thread)
+{
+    const struct gb_net_load *load = thread->load;
+    struct gb_net_flight flight = {.is_set = true};
+    if (thread->missed_count > 0) {
+        flight.is_refill = true;
+        flight.at = thread->missed[--thread->missed_count];
+        flight.keys = 1;
+        return flight;
+    }
+    flight.is_set = load->set_share > 0 && gb_rng_unit(&thread->rng) < load->set_share;
+    flight.keys = draw(thread, flight.is_set || load->keys == 0 ? 1 : load->keys, &flight.at);
+    return flight;
+}
+
 int gb_net_conn_ask(struct gb_net_conn *conn, uint64_t due_ns, uint64_t now_ns)
 {
     struct gb_net_thread *thread = conn->thread;
     const struct gb_net_load *load = thread->load;
-    bool is_set = load->set_share > 0 && gb_rng_unit(&thread->rng) < load->set_share;
-    struct gb_net_flight flight = {
-        .due_ns = due_ns ? due_ns : now_ns,
-        .sent_ns = now_ns,
-        .is_set = is_set,
-    };
-    flight.keys = draw(thread, is_set || load->keys == 0 ? 1 : load->keys, &flight.at);
+    struct gb_net_flight flight = choose(thread);
     if (flight.keys == 0) {
         return 0;
     }
+    flight.due_ns = due_ns ? due_ns : now_ns;
+    flight.sent_ns = now_ns;
+    bool is_set = flight.is_set;
     int rc = is_set ? lay_set(conn, &flight) : lay_get(conn, &flight);
     if (rc < 0) {
         return rc;
@@ -402,6 +415,10 @@ static void count_flight(struct gb_net_thread *thread, const struct gb_net_fligh
     tally->wrong += flight->is_wrong;
     tally->refused += status == GB_NET_REFUSED;
     tally->errors += status == GB_NET_ERROR;
+    if (flight->is_refill) {
+        tally->refilled += status == GB_NET_DONE;
+        return;
+    }
     if (flight->is_set) {
         tally->sets++;
         tally->stored += status == GB_NET_DONE;
@@ -426,6 +443,10 @@ static void on_reply(struct gb_net_conn *conn, struct gb_net_flight *flight,
             count_times(thread->tally, flight, now_ns);
         }
         thread->last_ns = now_ns;
+    }
+    if (thread->load->refills && !flight->is_set && flight->keys == 1 && flight->hits == 0 &&
+        thread->missed_count < GB_NET_MISSED_MAX) {
+        thread->missed[thread->missed_count++] = flight->at;
     }
     conn->head = (conn->head + 1) % thread->load->depth;
     conn->flying--;

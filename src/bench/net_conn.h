@@ -24,6 +24,7 @@ struct gb_net_flight {
     uint32_t keys;
     uint32_t hits;
     bool is_set;
+    bool is_refill; /* a set of what was missed */
     bool is_wrong;
 };
 
@@ -66,6 +67,8 @@ struct gb_net_thread {
     int epoll;
     unsigned count;
     struct gb_net_conn *conns;
+    uint64_t *missed; /* [GB_NET_MISSED_MAX] places whose objects are to be set again; a stack */
+    unsigned missed_count;
     unsigned cursor; /* the next connection to be given a due request */
     uint64_t started_ns;
     uint64_t counted_ns; /* counting begins */
@@ -81,7 +84,10 @@ struct gb_net_thread {
     int result;
 };
 
-enum { GB_NET_IN_BYTES = 256 << 10 };
+enum {
+    GB_NET_IN_BYTES = 256 << 10,
+    GB_NET_MISSED_MAX = 1024, /* what is missed beyond is not set again */
+};
 
 /* Owns: gb_net_conn_close, after a fault too. Errors: errno of sockets, -ENOMEM. */
 int gb_net_conn_open(struct gb_net_conn *conn, struct gb_net_thread *thread);

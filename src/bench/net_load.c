@@ -49,6 +49,7 @@ static void sum_counts(struct gb_net_tally *into, const struct gb_net_tally *fro
     into->misses += from->misses;
     into->sets += from->sets;
     into->stored += from->stored;
+    into->refilled += from->refilled;
     into->refused += from->refused;
     into->errors += from->errors;
     into->wrong += from->wrong;
@@ -274,6 +275,10 @@ static int thread_open(struct generator *generator, unsigned number)
         return -ENOMEM;
     }
     gb_net_tally_init(thread->tally);
+    thread->missed = calloc(load->refills ? GB_NET_MISSED_MAX : 1, sizeof(*thread->missed));
+    if (!thread->missed) {
+        return -ENOMEM;
+    }
     int rc = gb_payload_window_open(&thread->window, &load->set->payload);
     while (rc == 0 && thread->count < connections) {
         rc = gb_net_conn_open(&thread->conns[thread->count++], thread);
@@ -292,6 +297,7 @@ static void thread_close(struct gb_net_thread *thread)
     if (thread->epoll >= 0) {
         close(thread->epoll);
     }
+    free(thread->missed);
     free(thread->conns);
     free(thread->in);
     free(thread->tally);

@@ -53,9 +53,10 @@ struct gb_net_load {
     uint64_t rate_per_s;  /* 0: closed loop */
     bool in_turn;         /* every object once, in order, instead of the schedule's next */
     bool whole;           /* compare every byte received */
-    uint64_t first;       /* where in the schedule to begin (it is a ring) */
-    uint64_t requests;    /* at most; 0: no bound but time. in_turn: all objects */
-    uint64_t warm_ms;     /* not counted */
+    bool refills;      /* what a get of one key misses is set again, as who has it elsewhere does */
+    uint64_t first;    /* where in the schedule to begin (it is a ring) */
+    uint64_t requests; /* at most; 0: no bound but time. in_turn: all objects */
+    uint64_t warm_ms;  /* not counted */
     uint64_t duration_ms; /* counted; 0: no bound but `requests` */
     uint64_t seed;
     int first_core; /* thread i stays on core first_core + i; -1: anywhere */
@@ -72,6 +73,7 @@ struct gb_net_tally {
     uint64_t misses;
     uint64_t sets;
     uint64_t stored;
+    uint64_t refilled;   /* values that were missed and stored again; in no other count */
     uint64_t refused;    /* gets and sets that the server could or would not do */
     uint64_t errors;     /* replies of a client's fault, or of none */
     uint64_t wrong;      /* values with other bytes or another length */

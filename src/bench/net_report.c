@@ -66,6 +66,7 @@ static void json_counts(struct gb_json *json, const struct gb_net_tally *tally)
     gb_json_unsigned(json, "misses", tally->misses);
     gb_json_unsigned(json, "sets", tally->sets);
     gb_json_unsigned(json, "stored", tally->stored);
+    gb_json_unsigned(json, "refilled", tally->refilled);
     gb_json_unsigned(json, "refused", tally->refused);
     gb_json_unsigned(json, "errors", tally->errors);
     gb_json_unsigned(json, "wrong", tally->wrong);
@@ -206,9 +207,10 @@ static void markdown_latency(FILE *file, const struct gb_net *net, const char *n
 
 static void markdown_counts(FILE *file, const struct gb_net *net, const char *name)
 {
-    fprintf(file, "\n| work | peer | keys asked for | hits | misses | sets | stored | refused | "
+    fprintf(file, "\n| work | peer | keys asked for | hits | misses | sets | stored | set again | "
+                  "refused | "
                   "errors | wrong | unanswered | broken | late | lost | RAM per object |\n"
-                  "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n");
+                  "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n");
     for (size_t i = 0; i < net->row_count; i++) {
         const struct gb_net_row *row = net->rows[i];
         const struct gb_net_tally *tally = &row->tally;
@@ -224,9 +226,9 @@ static void markdown_counts(FILE *file, const struct gb_net *net, const char *na
             snprintf(ram, sizeof(ram), "%.0f B", row->per_object_bytes);
         }
         const uint64_t counts[] = {
-            tally->asked,      tally->hits,    tally->misses, tally->sets,
-            tally->stored,     tally->refused, tally->errors, tally->wrong,
-            tally->unanswered, tally->broken,  tally->late,
+            tally->asked,  tally->hits,       tally->misses,  tally->sets,
+            tally->stored, tally->refilled,   tally->refused, tally->errors,
+            tally->wrong,  tally->unanswered, tally->broken,  tally->late,
         };
         fprintf(file, "| %s | %s ", row->work, row->peer);
         for (size_t c = 0; c < sizeof(counts) / sizeof(counts[0]); c++) {

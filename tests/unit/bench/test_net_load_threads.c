@@ -293,6 +293,21 @@ static void load__tells_missing_keys_of_a_multiget_from_those_found(void **state
     fake_stop();
 }
 
+static void load__sets_again_what_it_missed_if_it_is_told_to(void **state)
+{
+    (void)state;
+    fake_start(FORGETFUL);
+    struct gb_net_load load = plain();
+    load.refills = true;
+    run(&load);
+    assert_int_equal(tally.asked, OBJECTS);
+    assert_int_equal(tally.misses, OBJECTS / 2);
+    /* The last misses come when nothing more is to be sent. */
+    assert_in_range(tally.refilled, 1, OBJECTS / 2);
+    assert_int_equal(tally.sets + tally.set_bytes + tally.errors, 0);
+    fake_stop();
+}
+
 static void load__finds_wrong_values_whether_it_compares_all_or_only_ends(void **state)
 {
     (void)state;
@@ -396,6 +411,7 @@ int main(void)
         cmocka_unit_test(load__sets_and_gets_every_object_once_in_turn),
         cmocka_unit_test(load__counts_what_it_was_told_to_and_follows_the_schedule),
         cmocka_unit_test(load__tells_missing_keys_of_a_multiget_from_those_found),
+        cmocka_unit_test(load__sets_again_what_it_missed_if_it_is_told_to),
         cmocka_unit_test(load__finds_wrong_values_whether_it_compares_all_or_only_ends),
         cmocka_unit_test(load__counts_refusals_apart_from_what_was_stored),
         cmocka_unit_test(load__goes_on_with_a_new_connection_when_one_is_lost),
