@@ -80,7 +80,7 @@ static int read_object(struct gb_backend *backend, struct gb_loop *loop,
 {
     (void)backend;
     int rc = goblin_submit(loop->reader, request);
-    gb_loop_touch_reader(loop);
+    gb_loop_read_submitted(loop);
     return rc;
 }
 

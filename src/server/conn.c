@@ -199,6 +199,7 @@ int gb_conn_open(struct gb_loop *loop, const struct gb_listener *listener, int f
     conn->command_ms = conn->begun_ms = loop->now_ms;
     describe_peer(conn);
     loop->internal->handles++;
+    atomic_fetch_add_explicit(&loop->internal->load, 1, memory_order_relaxed);
     conn->next = loop->conns;
     if (conn->next != NULL) {
         conn->next->prev = conn;
@@ -244,6 +245,7 @@ static void handle_closed(uv_handle_t *handle)
     (void)close(conn->fd);
     conn->handle_closed = true;
     loop->internal->handles--;
+    atomic_fetch_sub_explicit(&loop->internal->load, 1, memory_order_relaxed);
     gb_limits_end(loop->limits);
     gb_conn_unref(conn);
 }

@@ -155,6 +155,13 @@ void gb_loop_touch_reader(struct gb_loop *loop)
     loop->internal->touched = true;
 }
 
+void gb_loop_read_submitted(struct gb_loop *loop)
+{
+    if (!loop->internal->has_completions) {
+        loop->internal->touched = true; /* else the eventfd tells */
+    }
+}
+
 /* ---- posts and hooks ----------------------------------------------------------------------- */
 
 void gb_loop_post(struct gb_loop *loop, struct gb_post *post)
@@ -559,6 +566,28 @@ void gb_loop_reload(struct gb_loop *loop)
 {
     loop->internal->reload_post.run = reload_posted;
     gb_loop_post(loop, &loop->internal->reload_post);
+}
+
+static void quiesce_posted(struct gb_post *post)
+{
+    struct gb_loop *loop =
+        owner_of(post, offsetof(struct gb_loop_internal, quiesce_post))->async.data;
+    drain(loop);
+    uv_sem_post(&loop->internal->quiesced);
+}
+
+void gb_loop_quiesce(struct gb_loop *loop)
+{
+    struct gb_loop_internal *internal = loop->internal;
+    if (!internal->started) {
+        return; /* it never accepted */
+    }
+    int rc = uv_sem_init(&internal->quiesced, 0);
+    GB_ASSERT(rc == 0);
+    internal->quiesce_post.run = quiesce_posted;
+    gb_loop_post(loop, &internal->quiesce_post);
+    uv_sem_wait(&internal->quiesced);
+    uv_sem_destroy(&internal->quiesced);
 }
 
 void gb_loop_stop(struct gb_loop *loop)

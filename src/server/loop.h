@@ -6,8 +6,9 @@
  * polls the reader after each round in which something was submitted or given back), turns its
  * wheel of deadlines, and runs hooks before it goes to sleep.
  *
- * TCP listeners are opened on every loop with SO_REUSEPORT, and the kernel spreads the connections.
- * Unix sockets are opened on loop 0, which deals the connections out in turn.
+ * TCP listeners are opened on every loop with SO_REUSEPORT, and the kernel spreads the connections;
+ * a loop that has more of ours than another hands what it accepts to that one. Unix sockets are
+ * opened on loop 0, which deals the connections out likewise.
  *
  * Fields marked [any] may be read by any thread; all else belongs to the loop's thread.
  */
@@ -119,9 +120,10 @@ void gb_loop_arm(struct gb_loop *loop, struct gb_deadline *deadline, int64_t at_
 /* Nanoseconds of the monotonic clock, read now: for latencies. Threads: any. */
 uint64_t gb_loop_clock_ns(void);
 
-/* After goblin_release, and after a read was submitted: the reader is polled before the loop
- * sleeps. gb_backend_read calls it by itself. */
+/* After goblin_release: the reader is polled before the loop sleeps. */
 void gb_loop_touch_reader(struct gb_loop *loop);
+/* After goblin_submit; gb_backend_read calls it by itself. */
+void gb_loop_read_submitted(struct gb_loop *loop);
 
 /* A request of the reader is over, so another one may begin: wakes the request line. Whoever uses
  * gb_backend_read calls it from on_done. */
@@ -174,6 +176,10 @@ void gb_loop_reload(struct gb_loop *loop);
 
 /* Stops accepting and closes connections as they fall idle. Threads: any, once. */
 void gb_loop_drain(struct gb_loop *loop);
+
+/* Returns when the loop accepts nothing any more, and so hands nothing to other loops: all of a
+ * server's are brought there before the first one stops. Threads: not the loop's own. */
+void gb_loop_quiesce(struct gb_loop *loop);
 
 /* Closes everything, ends and joins the thread; then the loop can be destroyed. Threads: not the
  * loop's own. */

@@ -47,31 +47,46 @@ static void take_dealt(struct gb_post *post)
     struct dealt *dealt = (struct dealt *)(void *)post;
     gb_loop_refresh(dealt->loop);
     serve(dealt->loop, dealt->service, dealt->listener, dealt->fd);
+    atomic_fetch_sub_explicit(&dealt->loop->internal->load, 1, memory_order_relaxed);
     free(dealt);
 }
 
-/* TCP stays here, where the kernel put it; the others go round. */
+static unsigned load_of(const struct gb_loop *loop)
+{
+    return atomic_load_explicit(&loop->internal->load, memory_order_relaxed);
+}
+
+/* This loop, or one that has less to do. */
+static struct gb_loop *choose(struct gb_loop *loop)
+{
+    const struct gb_loop_options *options = &loop->internal->options;
+    struct gb_loop *least = loop;
+    for (unsigned i = 0; i < *options->loop_count; i++) {
+        if (load_of(options->loops[i]) < load_of(least)) {
+            least = options->loops[i];
+        }
+    }
+    return least;
+}
+
 static void place(struct gb_acceptor *acceptor, int fd)
 {
     struct gb_loop *loop = acceptor->loop;
-    const struct gb_loop_options *options = &loop->internal->options;
-    unsigned to = loop->number;
-    if (acceptor->listener->is_unix) {
-        to = loop->internal->dealt++ % *options->loop_count;
-    }
-    struct dealt *dealt = to != loop->number ? malloc(sizeof(*dealt)) : NULL;
+    struct gb_loop *to = choose(loop);
+    struct dealt *dealt = to != loop ? malloc(sizeof(*dealt)) : NULL;
     if (dealt == NULL) {
         serve(loop, acceptor->service, acceptor->listener, fd);
         return;
     }
     *dealt = (struct dealt){
         .post.run = take_dealt,
-        .loop = options->loops[to],
+        .loop = to,
         .listener = acceptor->listener,
         .service = acceptor->service,
         .fd = fd,
     };
-    gb_loop_post(dealt->loop, &dealt->post);
+    atomic_fetch_add_explicit(&to->internal->load, 1, memory_order_relaxed);
+    gb_loop_post(to, &dealt->post);
 }
 
 static void ready(uv_poll_t *poll, int status, int events);

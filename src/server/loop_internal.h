@@ -57,12 +57,14 @@ struct gb_loop_internal {
     unsigned service_count;
     struct gb_acceptor acceptors[GB_LOOP_LISTENERS_MAX];
     unsigned acceptor_count;
-    unsigned dealt; /* to which loop the next connection of a unix socket goes */
+    _Atomic unsigned load; /* connections of ours, those on their way here among them */
 
     int64_t tick_ms; /* when the timer fires; INT64_MAX: it is not set */
 
     struct gb_post drain_post;
     struct gb_post reload_post;
+    struct gb_post quiesce_post;
+    uv_sem_t quiesced;
     struct gb_post stop_post;
     bool stopping;
     bool handles_closed;

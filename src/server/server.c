@@ -342,6 +342,9 @@ static int build(struct gb_server *server, struct goblin_error *error)
 static int take_apart(struct gb_server *server)
 {
     for (unsigned i = 0; i < server->loop_count; i++) {
+        gb_loop_quiesce(server->loops[i]);
+    }
+    for (unsigned i = 0; i < server->loop_count; i++) {
         gb_loop_stop(server->loops[i]);
     }
     gb_work_destroy(server->work);

@@ -10,6 +10,7 @@
 #include "lib/pattern.h"
 #include "lib/serve.h"
 #include "server/conn.h"
+#include "server/loop_internal.h"
 
 #define BIG_BYTES 8000000u
 
@@ -197,6 +198,27 @@ static void connections__beyond_the_limit_wait(void **state)
     (void)close(c);
 }
 
+static void connections__are_spread_evenly(void **state)
+{
+    struct gb_serve *serve = *state;
+    enum { LOOPS = 4, CLIENTS = 40 };
+    int fds[CLIENTS];
+    serve->options.threads = LOOPS;
+    gb_serve_start(serve);
+    for (unsigned i = 0; i < CLIENTS; i++) {
+        fds[i] = gb_client_open(serve);
+        gb_client_say(fds[i], "echo a\n");
+        gb_client_expect(fds[i], "a\n");
+    }
+    for (unsigned i = 0; i < LOOPS; i++) {
+        const struct gb_loop *loop = gb_server_loop(serve->server, i);
+        gb_await(atomic_load(&loop->internal->load) == CLIENTS / LOOPS);
+    }
+    for (unsigned i = 0; i < CLIENTS; i++) {
+        (void)close(fds[i]);
+    }
+}
+
 static void half_finished_connections__cost_little_and_leave_nothing(void **state)
 {
     struct gb_serve *serve = *state;
@@ -371,6 +393,7 @@ int main(void)
         ON_SERVER(half_a_request__is_waited_for_only_so_long),
         ON_SERVER(a_waiting_command__is_not_held_against_the_client),
         ON_SERVER(connections__beyond_the_limit_wait),
+        ON_SERVER(connections__are_spread_evenly),
         ON_SERVER(half_finished_connections__cost_little_and_leave_nothing),
         ON_SERVER(values__wait_for_the_budget_and_are_all_stored),
         ON_SERVER(drain__finishes_what_has_begun),
