@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <ftw.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -144,8 +145,15 @@ static int connect_to(int family, const void *address, socklen_t len)
     const struct timeval patience = {.tv_sec = PATIENCE_S};
     assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)), 0);
     assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience)), 0);
-    if (connect(fd, address, len) != 0) {
-        fail_msg("connect: %s", strerror(errno));
+    int fault = connect(fd, address, len) == 0 ? 0 : errno;
+    if (fault == EINTR) { /* it goes on */
+        struct pollfd writable = {.fd = fd, .events = POLLOUT};
+        assert_int_equal(TEMP_FAILURE_RETRY(poll(&writable, 1, PATIENCE_S * 1000)), 1);
+        assert_int_equal(getsockopt(fd, SOL_SOCKET, SO_ERROR, &fault, &(socklen_t){sizeof(fault)}),
+                         0);
+    }
+    if (fault != 0) {
+        fail_msg("connect: %s", strerror(fault));
     }
     return fd;
 }
