@@ -12,6 +12,9 @@
 #include <string.h>
 #include <unistd.h>
 
+/* What the largest case may have on the drive at scale 1; one case is there at a time. */
+static const uint64_t disk_bytes = UINT64_C(10) << 30;
+
 static void print_list(void)
 {
     size_t count;
@@ -43,7 +46,9 @@ static void find_goblin(struct gb_net *net, char path[PATH_MAX])
 static int make_scratch(struct gb_net *net, struct goblin_error *error)
 {
     char dir[PATH_MAX];
+    double needed = net->options.scale * (double)disk_bytes;
     int rc = gb_scratch_make(net->options.dir, error);
+    rc = rc < 0 ? rc : gb_scratch_check(net->options.dir, (uint64_t)needed, error);
     if (rc == 0 && !realpath(net->options.dir, dir)) { /* servers change directory */
         rc = -errno;
         gb_explain_set(error, "--dir %s: %s", net->options.dir, strerror(-rc));
@@ -59,15 +64,23 @@ static int make_scratch(struct gb_net *net, struct goblin_error *error)
     return rc;
 }
 
+/* A case that fails does not keep the others from being measured; the first fault is returned. */
 static int run_cases(struct gb_net *net, struct goblin_error *error)
 {
     int rc = 0;
-    for (size_t i = 0; i < net->options.case_count && rc == 0; i++) {
-        rc = net->options.cases[i]->run(net, error);
-        if (rc == 0 && gb_interrupt_seen()) {
-            gb_explain_set(error, "interrupted");
-            rc = -EINTR;
+    for (size_t i = 0; i < net->options.case_count && !gb_interrupt_seen(); i++) {
+        struct goblin_error own = {{0}};
+        int result = net->options.cases[i]->run(net, &own);
+        if (result < 0 && rc == 0) {
+            rc = result;
+            *error = own;
+        } else if (result < 0) {
+            fprintf(stderr, "goblin-bench net: %s\n", own.text);
         }
+    }
+    if (gb_interrupt_seen()) {
+        gb_explain_set(error, "interrupted");
+        rc = -EINTR;
     }
     return rc;
 }

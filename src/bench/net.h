@@ -155,6 +155,9 @@ struct gb_net_peer {
     int (*own)(const struct gb_net_server *server, const void *arg);
 };
 
+/* Is it among --peers? */
+bool gb_net_wants(const struct gb_net *net, const char *peer);
+
 const struct gb_net_peer *gb_net_peer_find(const char *name);
 
 /* ---- sets ---------------------------------------------------------------------------------- */

@@ -15,12 +15,13 @@ enum { CHECK_DEPTH = 4, WARM_SHARE = 5 };
 
 /* ---- who takes part ------------------------------------------------------------------------ */
 
-static bool is_wanted(const char *list, const char *name)
+bool gb_net_wants(const struct gb_net *net, const char *peer)
 {
-    size_t len = strlen(name);
+    const char *list = net->options.peers;
+    size_t len = strlen(peer);
     for (const char *at = list; at; at = strchr(at, ',')) {
         at += *at == ',';
-        if (strncmp(at, name, len) == 0 && (at[len] == ',' || at[len] == '\0')) {
+        if (strncmp(at, peer, len) == 0 && (at[len] == ',' || at[len] == '\0')) {
             return true;
         }
     }
@@ -35,7 +36,7 @@ int gb_net_bout_open(struct gb_net_bout *bout, struct gb_net *net, const char *n
     snprintf(bout->dir, sizeof(bout->dir), "%.*s/%s", PATH_MAX - 64, net->scratch, name);
     for (; *peers; peers++) {
         const struct gb_net_peer *peer = gb_net_peer_find(*peers);
-        if (!is_wanted(net->options.peers, *peers)) {
+        if (!gb_net_wants(net, *peers)) {
             continue;
         }
         if (!peer->own && gb_net_server_find(net->options.programs[peer->program], path) < 0) {

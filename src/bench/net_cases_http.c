@@ -1,4 +1,4 @@
-/* The cases over HTTP. */
+/* The cases over HTTP; `large` over memcached's protocol, too. */
 #include "bench/net.h"
 
 #include "base/bits.h"
@@ -131,12 +131,9 @@ int gb_net_case_static(struct gb_net *net, struct goblin_error *error)
 
 /* ---- large --------------------------------------------------------------------------------- */
 
-static int large_rounds(struct gb_net_bout *bout, struct goblin_error *error)
+static int large_rounds(struct gb_net_bout *bout, const struct gb_net_work works[2],
+                        struct goblin_error *error)
 {
-    static const struct gb_net_work works[] = {
-        {.name = "64 KiB", .connections = 1, .requests = SMALL_REQUESTS},
-        {.name = "512 MiB", .connections = 1, .requests = LARGE_REQUESTS},
-    };
     int rc = 0;
     for (uint64_t round = 0; round < bout->net->options.rounds; round++) {
         for (uint32_t object = 0; object < 2 && rc == 0; object++) {
@@ -170,9 +167,9 @@ static int large_set(struct gb_net_bout *bout, struct goblin_error *error)
     return rc;
 }
 
-int gb_net_case_large(struct gb_net *net, struct goblin_error *error)
+static int large_bout(struct gb_net *net, const char *const *peers, enum gb_net_protocol protocol,
+                      const struct gb_net_work works[2], struct goblin_error *error)
 {
-    static const char *const peers[] = {"goblin", "nginx", NULL};
     struct gb_net_bout bout;
     char files[PATH_MAX];
     int rc = gb_net_bout_open(&bout, net, "large", peers, error);
@@ -182,7 +179,7 @@ int gb_net_case_large(struct gb_net *net, struct goblin_error *error)
     rc = rc < 0 ? rc : gb_net_set_write(&bout.set, files, error);
     if (rc == 0) {
         const struct gb_net_plan plan = {
-            .protocol = GB_NET_HTTP,
+            .protocol = protocol,
             .memory_bytes = 128 * GB_MIB,
             .store_bytes = gb_max(4 * bout.set.corpus.total_bytes, 256 * GB_MIB),
             .value_bytes = bout.set.corpus.max_bytes,
@@ -194,7 +191,28 @@ int gb_net_case_large(struct gb_net *net, struct goblin_error *error)
     for (size_t i = 0; i < bout.count && rc == 0; i++) {
         rc = supply(&bout, &bout.contenders[i], error);
     }
-    rc = rc < 0 ? rc : large_rounds(&bout, error);
+    rc = rc < 0 ? rc : large_rounds(&bout, works, error);
     gb_net_bout_close(&bout);
     return rc;
+}
+
+/* Over memcached's protocol goblin is only compared with itself: memcached takes such values only
+ * with a memory that holds several. */
+int gb_net_case_large(struct gb_net *net, struct goblin_error *error)
+{
+    static const char *const servers[] = {"goblin", "nginx", NULL};
+    static const char *const ours[] = {"goblin", NULL};
+    static const struct gb_net_work http[] = {
+        {.name = "64 KiB", .connections = 1, .requests = SMALL_REQUESTS},
+        {.name = "512 MiB", .connections = 1, .requests = LARGE_REQUESTS},
+    };
+    static const struct gb_net_work memcache[] = {
+        {.name = "64 KiB, memcached's", .connections = 1, .requests = SMALL_REQUESTS},
+        {.name = "512 MiB, memcached's", .connections = 1, .requests = LARGE_REQUESTS},
+    };
+    int rc = 0;
+    if (gb_net_wants(net, "goblin")) {
+        rc = large_bout(net, ours, GB_NET_MEMCACHE, memcache, error);
+    }
+    return rc < 0 ? rc : large_bout(net, servers, GB_NET_HTTP, http, error);
 }

@@ -132,13 +132,14 @@ if serves memcache; then
 else
     echo 'skipped: this goblin does not speak memcached'
 fi
-if serves http; then
+if serves memcache && serves http; then
     net --cases static,large,link --peers goblin,null --json net.json >out 2>err ||
         fail "goblin's run over HTTP ended with $?: $(cat err)"
     nothing_left
     all_zero wrong errors unanswered broken lost refused
     above static get goblin got_bytes 100000
     above large '512 MiB' goblin hits 10
+    above large "512 MiB, memcached's" goblin hits 10
 else
     echo 'skipped: this goblin does not serve HTTP'
 fi
@@ -159,8 +160,18 @@ refuses 2 '"squid" is no peer' --peers squid
 refuses 2 'each needs one of the --connections' --threads 3 --connections 2
 refuses 2 '--scale' --scale 0
 refuses 1 'none of its peers' --cases small --peers memcached --memcached ./nosuch
+if [ "$(df -k --output=avail . | tail -n 1)" -lt 1000000000 ]; then
+    refuses 1 'give less data' --cases ram --scale 100 --peers memcached
+fi
 refuses 1 'memcached ended before it listened' --cases small --peers memcached \
     --memcached "$(command -v false)"
+# One case that fails does not keep the next from being measured.
+net --cases small,link --peers memcached,null --memcached "$(command -v false)" --duration 0.1 \
+    >out 2>err
+[ $? -eq 1 ] || fail 'a case that failed is forgotten'
+holds err 'memcached ended before it listened'
+grep -q 'left out: link' err || grep -q '^link  *get  *null' out || fail 'the second case was not run'
+nothing_left
 "$GOBLIN_BENCH" net --duration 1 >out 2>err
 [ $? -eq 2 ] || fail 'no --dir is not refused'
 holds err '--dir is missing'
