@@ -49,14 +49,14 @@ static bool take_line(struct gb_net_reply *reply, const unsigned char *data, siz
     const unsigned char *end = len > 0 ? memchr(data, '\n', len) : NULL;
     size_t piece = end ? (size_t)(end - data) + 1 : len;
     *used = piece;
+    if (piece > sizeof(reply->line) - reply->line_len) {
+        *bad = true;
+        return false;
+    }
     if (end && reply->line_len == 0) {
         line->text = (const char *)data;
         line->len = piece;
     } else {
-        if (piece > sizeof(reply->line) - reply->line_len) {
-            *bad = true;
-            return false;
-        }
         if (piece > 0) {
             memcpy(reply->line + reply->line_len, data, piece);
         }

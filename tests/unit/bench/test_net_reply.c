@@ -166,21 +166,30 @@ static void http_nonsense__is_refused(void **state)
     check(GB_NET_HTTP, "HTTP/1.1 200 OK\r\nServer: x\r\n\r\n", "BAD");
 }
 
-static void a_line_without_end__is_refused(void **state)
+static void a_line_of_no_end__is_refused_whole_or_in_pieces(void **state)
 {
     (void)state;
+    enum { PIECE = 1000 };
     static struct heard heard;
     static struct gb_net_reply reply;
-    static const char piece[1000] = {'x'};
+    static char line[GB_NET_LINE_MAX + 2];
     bool good = true;
     size_t fed = 0;
+    memset(line, 'x', sizeof(line));
+    memcpy(line, "END ", 4);
     heard = (struct heard){.len = 0};
     gb_net_reply_init(&reply, GB_NET_MEMCACHE);
-    for (; good && fed < 2 * (size_t)GB_NET_LINE_MAX; fed += sizeof(piece)) {
-        good = feed(&reply, &heard, piece, sizeof(piece));
+    for (; good && fed < 2 * (size_t)GB_NET_LINE_MAX; fed += PIECE) {
+        good = feed(&reply, &heard, line, PIECE);
     }
     assert_false(good);
-    assert_in_range(fed, GB_NET_LINE_MAX, GB_NET_LINE_MAX + 2 * sizeof(piece));
+    assert_in_range(fed, GB_NET_LINE_MAX, GB_NET_LINE_MAX + 2 * PIECE);
+    gb_net_reply_init(&reply, GB_NET_MEMCACHE);
+    line[GB_NET_LINE_MAX] = '\n';
+    assert_false(feed(&reply, &heard, line, GB_NET_LINE_MAX + 1));
+    gb_net_reply_init(&reply, GB_NET_MEMCACHE);
+    line[GB_NET_LINE_MAX - 1] = '\n';
+    assert_true(feed(&reply, &heard, line, GB_NET_LINE_MAX));
 }
 
 int main(void)
@@ -191,7 +200,7 @@ int main(void)
         cmocka_unit_test(http_replies__are_read_in_any_pieces),
         cmocka_unit_test(chunked_bodies__are_put_together),
         cmocka_unit_test(http_nonsense__is_refused),
-        cmocka_unit_test(a_line_without_end__is_refused),
+        cmocka_unit_test(a_line_of_no_end__is_refused_whole_or_in_pieces),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
