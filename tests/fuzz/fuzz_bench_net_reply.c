@@ -1,5 +1,5 @@
-/* Replies of servers: the first byte chooses the protocol and the length of pieces, the rest is what
- * came. Whatever the pieces, the same must be understood. */
+/* Replies of servers: the first byte chooses the protocol and the length of pieces, the rest is
+ * what came. Whatever the pieces, the same must be understood. */
 #include <stdlib.h>
 #include <string.h>
 
