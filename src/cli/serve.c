@@ -1,14 +1,17 @@
 /* The verb `serve`: its options, what they become, and where its store is if nobody says so. */
 #include <dirent.h>
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/bits.h"
 #include "cli/verbs.h"
+#include "server/memcache.h"
 #include "server/server.h"
 
 #define DEFAULT_SIZE_MOST  (8 * GB_GIB)
@@ -18,6 +21,9 @@
 struct serve_settings {
     struct gb_option_list memcache;
     struct gb_option_list http;
+    uint64_t value_max_bytes;
+    const char *auth_file;
+    bool test_clock;
     const char *store;
     uint64_t store_bytes;
     uint64_t segment_bytes;
@@ -57,6 +63,17 @@ static const struct gb_option serve_options[] = {
      .offset = AT(http),
      .value = "ADDRESS",
      .help = "serve HTTP there (both on 127.0.0.1, ports 11211 and 8080)"},
+    {.name = "max-value",
+     .kind = GB_OPTION_SIZE,
+     .offset = AT(value_max_bytes),
+     .value = "SIZE",
+     .least = 1,
+     .help = "refuse larger values (1G)"},
+    {.name = "auth-file",
+     .kind = GB_OPTION_TEXT,
+     .offset = AT(auth_file),
+     .value = "FILE",
+     .help = "lines NAME:PASSWORD; memcached clients begin by saying theirs (nobody need)"},
     {.name = "store",
      .kind = GB_OPTION_TEXT,
      .offset = AT(store),
@@ -195,6 +212,10 @@ static const struct gb_option serve_options[] = {
      .kind = GB_OPTION_FLAG,
      .offset = AT(quiet),
      .help = "no words at the start about how to talk to it"},
+    {.name = "test-clock",
+     .kind = GB_OPTION_FLAG,
+     .offset = AT(test_clock),
+     .help = "memcached's debugtime N moves expiries' clock by N seconds; for tests"},
     {0},
 };
 
@@ -287,9 +308,45 @@ static void fill_store(struct gb_server_options *out, const struct gb_session *s
     store->log_arg = NULL;
 }
 
+/* ---- protocols ----------------------------------------------------------------------------- */
+
+struct protocols {
+    struct gb_memcache *memcache;
+    _Atomic int64_t offset_ms; /* what the test's clock is ahead */
+};
+
+static int64_t read_test_clock(void *arg)
+{
+    const struct protocols *protocols = arg;
+    struct timespec now;
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000 +
+           atomic_load_explicit(&protocols->offset_ms, memory_order_relaxed);
+}
+
+static int make_protocols(struct protocols *out, struct gb_server_options *server,
+                          const struct serve_settings *settings, struct goblin_error *error)
+{
+    const struct gb_memcache_options memcache = {
+        .value_max_bytes = settings->value_max_bytes,
+        .auth_file = settings->auth_file,
+        .clock_offset_ms = settings->test_clock ? &out->offset_ms : NULL,
+    };
+    if (settings->test_clock) {
+        server->store.clock = read_test_clock;
+        server->store.clock_arg = out;
+    }
+    return gb_memcache_create(&out->memcache, &memcache, error);
+}
+
+static void drop_protocols(struct protocols *protocols)
+{
+    gb_memcache_destroy(protocols->memcache);
+}
+
 /* ---- the rest ------------------------------------------------------------------------------ */
 
-static int add_addresses(struct gb_server_options *out, const char *protocol,
+static int add_addresses(struct gb_server_options *out, const char *protocol, const void *options,
                          const struct gb_option_list *list, struct goblin_error *error)
 {
     const struct gb_protocol *found = gb_protocols_find(protocol);
@@ -300,26 +357,27 @@ static int add_addresses(struct gb_server_options *out, const char *protocol,
         if (out->listen_count == GB_SERVER_ADDRESSES_MAX) {
             return gb_say_explain(error, "at most %u addresses", GB_SERVER_ADDRESSES_MAX);
         }
-        out->listen[out->listen_count++] =
-            (struct gb_server_listen){.protocol = found, .address = list->items[i]};
+        out->listen[out->listen_count++] = (struct gb_server_listen){
+            .protocol = found, .options = options, .address = list->items[i]};
     }
     return GOBLIN_OK;
 }
 
 static int add_all_addresses(struct gb_server_options *out, const struct serve_settings *settings,
-                             struct goblin_error *error)
+                             const struct protocols *protocols, struct goblin_error *error)
 {
     static const struct gb_option_list memcache = {.items = {"127.0.0.1:11211"}, .count = 1};
     static const struct gb_option_list http = {.items = {"127.0.0.1:8080"}, .count = 1};
     if (settings->memcache.count > 0 || settings->http.count > 0) {
-        int result = add_addresses(out, "memcache", &settings->memcache, error);
-        return result < 0 ? result : add_addresses(out, "http", &settings->http, error);
+        int result =
+            add_addresses(out, "memcache", protocols->memcache, &settings->memcache, error);
+        return result < 0 ? result : add_addresses(out, "http", NULL, &settings->http, error);
     }
     int result = gb_protocols_find("memcache") == NULL
                      ? GOBLIN_OK
-                     : add_addresses(out, "memcache", &memcache, error);
+                     : add_addresses(out, "memcache", protocols->memcache, &memcache, error);
     if (result >= 0 && gb_protocols_find("http") != NULL) {
-        result = add_addresses(out, "http", &http, error);
+        result = add_addresses(out, "http", NULL, &http, error);
     }
     return result;
 }
@@ -336,7 +394,8 @@ static int parse_mode(unsigned *out, const char *text, struct goblin_error *erro
 }
 
 static int fill_server(struct gb_server_options *out, const struct gb_session_settings *store,
-                       const struct serve_settings *settings, struct goblin_error *error)
+                       const struct serve_settings *settings, const struct protocols *protocols,
+                       struct goblin_error *error)
 {
     out->memory_bytes = store->memory_bytes;
     out->port_file = settings->port_file;
@@ -362,7 +421,7 @@ static int fill_server(struct gb_server_options *out, const struct gb_session_se
         .level = (enum goblin_log_level)store->log,
     };
     int result = parse_mode(&out->unix_mode, settings->unix_mode, error);
-    return result < 0 ? result : add_all_addresses(out, settings, error);
+    return result < 0 ? result : add_all_addresses(out, settings, protocols, error);
 }
 
 static enum gb_exit say_fault(int fault, const struct goblin_error *error)
@@ -387,20 +446,21 @@ static enum gb_exit run_serve(const struct gb_verb_call *call)
         return say_fault(result, &error);
     }
     fill_store(&options, &session, settings);
-    result = fill_server(&options, call->store, settings, &error);
+    struct protocols protocols = {0};
+    result = make_protocols(&protocols, &options, settings, &error);
+    if (result >= 0) {
+        result = fill_server(&options, call->store, settings, &protocols, &error);
+    }
     if (result >= 0) {
         result = gb_server_check(&options, &error);
     }
-    if (result >= 0 && call->config->check) {
-        gb_session_forget(&session);
-        return GB_EXIT_OK;
-    }
-    if (result >= 0 && settings->store == NULL) {
+    if (result >= 0 && !call->config->check && settings->store == NULL) {
         result = make_dir(dir, &error);
     }
-    if (result >= 0) {
+    if (result >= 0 && !call->config->check) {
         result = gb_server_run(&options, &error);
     }
+    drop_protocols(&protocols);
     gb_session_forget(&session);
     return result < 0 ? say_fault(result, &error) : GB_EXIT_OK;
 }
