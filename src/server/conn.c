@@ -31,6 +31,8 @@ void gb_conn_pools_init(struct gb_loop *loop)
     struct gb_conn_pools *pools = pools_of(loop);
     unsigned loops = *loop->internal->options.loop_count;
     uint64_t share = loop->limits->set.network_bytes / 32 / (loops == 0 ? 1 : loops);
+    pools->scratch_bytes = (size_t)gb_min(
+        gb_max(loop->limits->set.network_bytes / 512, GB_CONN_SCRATCH_LEAST), GB_CONN_SCRATCH_MOST);
     pools->blocks_most = (unsigned)gb_min(gb_max(share / GB_CONN_BLOCK_BYTES, 2), 256);
 }
 
@@ -54,7 +56,7 @@ void gb_conn_pools_fini(struct gb_loop *loop)
         pools->sends = next;
     }
     if (pools->scratch != NULL) {
-        gb_limits_give(loop->limits, GB_CONN_SCRATCH_BYTES);
+        gb_limits_give(loop->limits, pools->scratch_bytes);
         free(pools->scratch);
         pools->scratch = NULL;
     }

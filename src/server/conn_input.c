@@ -74,9 +74,9 @@ static unsigned char *take_scratch(struct gb_conn *conn)
 {
     struct gb_conn_pools *pools = &conn->loop->internal->pools;
     if (pools->scratch == NULL) {
-        pools->scratch = malloc(GB_CONN_SCRATCH_BYTES);
+        pools->scratch = malloc(pools->scratch_bytes);
         if (pools->scratch != NULL) {
-            gb_limits_take_anyway(conn->loop->limits, GB_CONN_SCRATCH_BYTES);
+            gb_limits_take_anyway(conn->loop->limits, pools->scratch_bytes);
         }
     }
     return pools->scratch;
@@ -86,7 +86,7 @@ static bool has_fresh_bytes(const struct gb_conn *conn)
 {
     struct gb_limits *limits = conn->loop->limits;
     uint64_t used = atomic_load_explicit(&limits->used_bytes, memory_order_relaxed);
-    return used + GB_CONN_SCRATCH_BYTES <= limits->set.network_bytes / 4 * 3;
+    return used + conn->loop->internal->pools.scratch_bytes <= limits->set.network_bytes / 4 * 3;
 }
 
 /* ---- buffers ------------------------------------------------------------------------------- */
@@ -160,7 +160,7 @@ static void keep_input(struct gb_conn *conn)
     if (conn->pauses > 0) {
         if (is_scratch(conn)) { /* it is the connection's now, with its charge */
             conn->loop->internal->pools.scratch = NULL;
-            conn->in_charge = GB_CONN_SCRATCH_BYTES;
+            conn->in_charge = conn->loop->internal->pools.scratch_bytes;
         }
         return;
     }
@@ -236,7 +236,7 @@ void gb_conn_read(struct gb_conn *conn)
             gb_conn_cut(conn, GB_CONN_END_session);
             return;
         }
-        conn->in_capacity = GB_CONN_SCRATCH_BYTES;
+        conn->in_capacity = conn->loop->internal->pools.scratch_bytes;
         conn->start = conn->len = 0;
     }
     size_t used = conn->start + conn->len;

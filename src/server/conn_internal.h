@@ -17,7 +17,9 @@
 
 #include "server/conn.h"
 
-#define GB_CONN_SCRATCH_BYTES 16384u /* read at once, and borrowed by who waits */
+/* Read at once, and borrowed by who waits: a 512th of the network budget within these bounds. */
+#define GB_CONN_SCRATCH_LEAST 16384u
+#define GB_CONN_SCRATCH_MOST  65536u
 #define GB_CONN_BLOCK_BYTES   8192u  /* of output */
 #define GB_CONN_COPY_BYTES    4096u  /* chunks up to this are copied rather than held */
 #define GB_CONN_AHEAD         3u     /* tail chunks of one send in the reader's buffers */
@@ -162,7 +164,8 @@ struct gb_conn {
 
 /* What connections of one loop share. */
 struct gb_conn_pools {
-    unsigned char *scratch;      /* GB_CONN_SCRATCH_BYTES; NULL: somebody kept it */
+    unsigned char *scratch; /* NULL: somebody kept it */
+    size_t scratch_bytes;
     struct gb_piece_out *blocks; /* free, charged */
     unsigned block_count;
     unsigned blocks_most;
