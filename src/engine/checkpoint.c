@@ -390,6 +390,7 @@ static int take_segments(struct input *input, const struct gb_chunk_header *head
         }
         struct gb_segment *segment = &segments->table[state.slot];
         segment->named = true;
+        segment->held = state.live_bytes > 0;
         if (segment->status == GB_SEGMENT_SEALED && segment->generation == state.generation) {
             input->covered[state.slot] = true;
             segment->used_bytes = state.used_bytes;

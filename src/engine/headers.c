@@ -215,19 +215,21 @@ int gb_headers_judge(struct goblin *store, bool exact, struct goblin_error *erro
     unsigned count = 0;
     for (uint32_t i = 0; i < store->segments.count; i++) {
         struct gb_segment *segment = &store->segments.table[i];
-        if (segment->doubt < 0 && exact && !segment->named) {
+        struct gb_drive *drive = &store->drives[segment->drive];
+        /* What it deleted or replaced must not be found by a later opening. */
+        drive->pierced |= segment->doubt < 0 && (!exact || segment->named);
+        drive->pierced |= exact && is_gone(store, segment);
+        if (segment->doubt < 0 && exact && !segment->held) {
             clear_up(store, segment);
         } else if (segment->doubt < 0) {
             first = first == NULL ? segment : first;
             count++;
-            store->drives[segment->drive].pierced = true;
             gb_store_log(store, GOBLIN_LOG_ERROR,
                          "segment %u: neither of its headers can be read (%s): its objects are "
                          "lost",
                          i, goblin_strerror(segment->doubt));
-        } else if (exact && is_gone(store, segment)) {
+        } else if (exact && segment->held && is_gone(store, segment)) {
             segment->gone = true;
-            store->drives[segment->drive].pierced = true;
             gb_store_log(store, GOBLIN_LOG_ERROR,
                          "segment %u: it is empty, and was not: its objects are lost", i);
         }

@@ -57,7 +57,8 @@ struct gb_segment {
     bool guarded; /* holds a CLEAR that older segments of its lane still need */
     bool stuck;   /* it could not be emptied: left alone until the next open */
     bool named;   /* the checkpoint that was loaded tells of it */
-    bool gone;    /* and an exact one did, though it is free: what it held is lost */
+    bool held;    /* and of objects in it */
+    bool gone;    /* an exact one did, though it is free: they are lost */
     uint8_t mend; /* while opening: a bit for each header to be written, or wiped, anew */
     int doubt;    /* negative: at opening neither header could be read, nothing is known of it */
 };
