@@ -199,14 +199,19 @@ int gb_net_bout_turn(struct gb_net_bout *bout, struct gb_net_contender *contende
     plan_load(bout, contender, work, &load);
     load.mark_arg = &meter;
     int rc = gb_net_load_run(&load, tally, error);
-    if (rc < 0) {
+    char how[32];
+    if (rc != -EINTR && gb_net_server_has_ended(&contender->server, how)) {
+        rc = -ECHILD;
+        gb_explain_set(error, "%s: %s ended %s under load, %s", bout->name, contender->peer->name,
+                       how, work->name);
+    } else if (rc < 0) {
         char where[128];
         snprintf(where, sizeof(where), "%s: %s, %s", bout->name, contender->peer->name, work->name);
         gb_explain_wrap(error, where);
     } else if (meter.result < 0) {
         rc = meter.result;
-        gb_explain_set(error, "%s: %s ended under load, %s", bout->name, contender->peer->name,
-                       work->name);
+        gb_explain_set(error, "%s: %s cannot be watched: %s", bout->name, contender->peer->name,
+                       strerror(-rc));
     } else {
         gb_net_row_add(row, tally, meter.ended.cpu_s - meter.begun.cpu_s, meter.ended.rss_bytes);
         row->is_capped = contender->server.cgroup[0] != '\0';

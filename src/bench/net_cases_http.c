@@ -19,7 +19,7 @@ enum {
 
 static const double study_scale = 1.0 / 48; /* of objects and requests: 1.3 GiB */
 static const double memory_share = 0.08;    /* of the corpus */
-static const uint64_t cap_least = 32 << 20; /* or some peer would not even start */
+static const uint64_t cap_least = 48 << 20; /* or some peer would not even start */
 static const uint64_t large_bytes = 512 << 20;
 
 /* ---- static -------------------------------------------------------------------------------- */
@@ -27,7 +27,7 @@ static const uint64_t large_bytes = 512 << 20;
 /* Inside a group, what a process needs besides --memory must fit, too. */
 static uint64_t memory_within(uint64_t cap_bytes)
 {
-    return cap_bytes - cap_bytes / 16 - 4 * GB_MIB;
+    return cap_bytes - cap_bytes / 16 - 12 * GB_MIB;
 }
 
 /* The server that varnish fetches from, once; not measured and not in a group. */

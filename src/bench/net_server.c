@@ -225,6 +225,19 @@ int gb_net_server_start(struct gb_net_server *server, const struct gb_net_argv *
 
 enum { TREE_MAX = 64 };
 
+bool gb_net_server_has_ended(const struct gb_net_server *server, char how[32])
+{
+    siginfo_t fate = {.si_pid = 0};
+    if (server->pid <= 0 ||
+        waitid(P_PID, (id_t)server->pid, &fate, WEXITED | WNOHANG | WNOWAIT) < 0 ||
+        fate.si_pid == 0) {
+        return false;
+    }
+    bool is_exit = fate.si_code == CLD_EXITED;
+    snprintf(how, 32, is_exit ? "with code %d" : "by signal %d", fate.si_status);
+    return true;
+}
+
 int gb_net_server_usage(const struct gb_net_server *server, struct gb_net_usage *usage)
 {
     pid_t pids[TREE_MAX];

@@ -68,6 +68,9 @@ const char *gb_net_server_host(const struct gb_net_server *server);
 int gb_net_server_start(struct gb_net_server *server, const struct gb_net_argv *argv,
                         unsigned cores, struct goblin_error *error);
 
+/* Has it ended by itself? Says how: "with code 1", "by signal 9". */
+bool gb_net_server_has_ended(const struct gb_net_server *server, char how[32]);
+
 /* Errors: -ECHILD: it has ended by itself. */
 int gb_net_server_usage(const struct gb_net_server *server, struct gb_net_usage *usage);
 

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <math.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -318,7 +319,31 @@ static void null_server__answers_every_key_with_the_headers_it_was_given(void **
     assert_string_equal(second.after, null.after);
     assert_int_equal(gb_net_server_usage(&server, &usage), 0);
     assert_true(usage.rss_bytes > 0);
+    char how[32];
+    assert_false(gb_net_server_has_ended(&server, how));
     assert_int_equal(gb_net_server_stop(&server), 0);
+    gb_net_set_fini(&set);
+    gb_scratch_remove(dir);
+}
+
+static void server__that_is_killed_is_found_out(void **state)
+{
+    (void)state;
+    char dir[] = "/tmp/goblin-net-XXXXXX";
+    char how[32] = "";
+    struct gb_net_set set;
+    static struct gb_net_null null;
+    struct gb_net_server server = {.pid = 0};
+    struct goblin_error error;
+    null_set(&set);
+    assert_int_equal(gb_net_null_init(&null, &set, NULL, &error), 0);
+    start_null(&server, &null, dir);
+    kill(server.pid, SIGKILL);
+    while (!gb_net_server_has_ended(&server, how)) {
+    }
+    assert_string_equal(how, "by signal 9");
+    assert_int_equal(gb_net_server_stop(&server), 0);
+    assert_false(gb_net_server_has_ended(&server, how));
     gb_net_set_fini(&set);
     gb_scratch_remove(dir);
 }
@@ -368,6 +393,7 @@ int main(void)
         cmocka_unit_test(extstore__is_given_sizes_that_memcached_accepts),
         cmocka_unit_test(server__that_does_not_start_leaves_its_last_words),
         cmocka_unit_test(null_server__answers_every_key_with_the_headers_it_was_given),
+        cmocka_unit_test(server__that_is_killed_is_found_out),
         cmocka_unit_test(wire__carries_no_more_than_its_rate_and_is_gone_when_closed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
