@@ -22,6 +22,15 @@
  * while the budget is spent: what was there before then stays. A key that is on disk is written
  * again, but for a spent budget. Durable puts are always written, at the budget's debt.
  *
+ * Waiting. An event loop must never stand still, so a put, delete or amendment with `nowait` says
+ * -EAGAIN, having changed nothing, where it would have to wait: for the device, for a free write
+ * block or segment, for RAM that others must give back, for a thread that waits for one of these,
+ * or, while the store makes room, for its turn. So does what needs the device at once: the first
+ * write to a new segment, the first after a pause, a put too large for a write block, and on the
+ * synchronous I/O path every write block that is full. It is done by calling again without `nowait`
+ * in another thread, not by trying again: what is missing may be just that call. It goes with
+ * GOBLIN_DURABILITY_NONE alone; any other, asked for or the store's own, is -EINVAL.
+ *
  * Defaults of every call below, unless it says otherwise:
  *   Owns:    arguments are borrowed for the call.
  *   Threads: any thread, any number at once. Threads need no registration: readers are protected
@@ -107,6 +116,7 @@ struct goblin_put_options {
     uint8_t marks; /* of GOBLIN_MARKS */
     enum goblin_condition condition;
     enum goblin_durability durability;
+    bool nowait; /* see Waiting, above */
 };
 
 /* Stores a value that lies in memory. `options` NULL: all zero. `version` NULL or out: the
@@ -118,7 +128,7 @@ GOBLIN_NODISCARD int goblin_put(struct goblin *store, struct goblin_slice key,
                                 uint64_t *version);
 
 /* Returns GOBLIN_OK or GOBLIN_MISS; with condition GOBLIN_IF_VERSION also GOBLIN_CHANGED. Of the
- * options only condition, if_version and durability count; NULL: all zero. */
+ * options only condition, if_version, durability and nowait count; NULL: all zero. */
 GOBLIN_NODISCARD int goblin_delete(struct goblin *store, struct goblin_slice key,
                                    const struct goblin_put_options *options);
 
@@ -138,6 +148,7 @@ struct goblin_amendment {
     enum goblin_condition condition; /* not GOBLIN_IF_ABSENT */
     uint64_t if_version;
     enum goblin_durability durability;
+    bool nowait; /* see Waiting, above */
 };
 
 /* Changes what can change of an object while its value stays, atomically. A new version is what

@@ -28,6 +28,7 @@ extern "C" {
     X(put_key_bytes, "bytes of the keys they were stored under")                                   \
     X(puts_refused, "puts whose condition did not hold")                                           \
     X(puts_delayed, "puts held back a little while disk is being reclaimed")                       \
+    X(would_wait, "puts, deletes and amendments that must not wait and would have had to")         \
     X(deletes, "objects deleted")                                                                  \
     X(amends, "objects amended: expiry, flags, version or marks")                                  \
     X(device_reads, "reads sent to the device, those of opening among them")                       \

@@ -23,8 +23,11 @@ struct goblin_writer;
 #define GOBLIN_SIZE_UNKNOWN UINT64_MAX
 
 /* Starts a value of `size` bytes, or of GOBLIN_SIZE_UNKNOWN. Key, metadata and options are copied.
+ * Blocks: never on the device or another call. What it needs of RAM it takes, or makes room for by
+ *         itself; -ENOMEM comes at once.
  * Errors: as goblin_put; -ENOSPC also when uncommitted values would take more than half the
- *         store; -ENOMEM when the memory budget has no block left for another writer. */
+ *         store; -ENOMEM when the memory budget has no block left for another writer; -EINVAL for
+ *         `nowait`: later calls wait. */
 GOBLIN_NODISCARD int goblin_writer_begin(struct goblin_writer **out, struct goblin *store,
                                          struct goblin_slice key, uint64_t size,
                                          const struct goblin_put_options *options);

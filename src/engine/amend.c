@@ -7,7 +7,7 @@ static const struct goblin_put_options no_options;
 
 /* What is to become of an object. */
 struct change {
-    const struct goblin_put_options *options; /* condition, if_version, durability */
+    const struct goblin_put_options *options; /* condition, if_version, durability, nowait */
     const struct goblin_amendment *amendment; /* NULL: it is deleted */
     struct goblin_info *before;               /* out, unless NULL */
     struct gb_append append;
@@ -142,10 +142,18 @@ static int carry_out(struct goblin *store, struct goblin_slice key, struct chang
     enum goblin_durability durability = change->options->durability;
     change->append.key = key.data;
     change->append.record.key_len = (uint16_t)key.len;
+    change->append.nowait = change->options->nowait;
     uint64_t serial = 0;
-    gb_lane_lock(lane);
+    if (!change->append.nowait) {
+        gb_lane_lock(lane);
+    } else if (!gb_lane_try_lock(lane)) {
+        return gb_would_wait(store);
+    }
     int answer = append_change(store, lane, hash, change, &serial);
     gb_lane_unlock(lane);
+    if (change->append.nowait) {
+        return answer == -EAGAIN ? gb_would_wait(store) : answer;
+    }
     int rc = 0;
     if (answer == GOBLIN_OK && !erase &&
         gb_put_durability(store, durability) == GOBLIN_DURABILITY_SYNCED) {
@@ -186,6 +194,7 @@ int goblin_amend(struct goblin *store, struct goblin_slice key,
         .condition = amendment->condition,
         .if_version = amendment->if_version,
         .durability = amendment->durability,
+        .nowait = amendment->nowait,
     };
     int rc = gb_check_put(store, key, 0, &options);
     if (rc == 0 && ((amendment->what & ~known) != 0 || options.condition == GOBLIN_IF_ABSENT)) {

@@ -11,6 +11,7 @@
 #include <sched.h>
 #include <stdalign.h>
 
+#include "base/pause.h"
 #include "engine/index.h"
 #include "engine/item.h"
 #include "engine/rcu.h"
@@ -102,11 +103,7 @@ static inline void gb_index_wait(unsigned *turns)
         (void)sched_yield();
         return;
     }
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("isb" ::: "memory");
-#endif
+    gb_pause();
 }
 
 /*

@@ -63,6 +63,7 @@ typedef int (*gb_list_fn)(void *arg, const char *name);
 
 struct gb_io_ops {
     const char *name;
+    bool submit_waits; /* queue_submit carries out what it is given: it waits for the device */
 
     void (*destroy)(struct gb_io *io);
 

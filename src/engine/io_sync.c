@@ -122,6 +122,7 @@ static void destroy(struct gb_io *io)
 
 static const struct gb_io_ops sync_ops = {
     .name = "sync",
+    .submit_waits = true,
     .destroy = destroy,
     GB_IO_FILE_OPS,
     .queue_create = queue_create,

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "base/assert.h"
+#include "base/pause.h"
 #include "engine/drive.h"
 #include "engine/headers.h"
 #include "engine/iomem.h"
@@ -590,13 +591,19 @@ static bool may_fill(struct gb_lane *lane, enum gb_claim claim)
     return true;
 }
 
+/* Whether the open segment takes so many bytes more. */
+static bool has_room(struct gb_lane *lane, uint64_t need, enum gb_claim claim)
+{
+    return lane->segment != NULL && !atomic_load(&lane->segment->failing) &&
+           may_fill(lane, claim) && lane->position + need <= lane->store->segments.segment_bytes &&
+           lane->footer.piece_count + 2 < GB_PIECES_MAX;
+}
+
 int gb_lane_ready(struct gb_lane *lane, uint64_t need, enum gb_claim claim)
 {
     struct goblin *store = lane->store;
     for (;;) {
-        if (lane->segment != NULL && !atomic_load(&lane->segment->failing) &&
-            may_fill(lane, claim) && lane->position + need <= store->segments.segment_bytes &&
-            lane->footer.piece_count + 2 < GB_PIECES_MAX) {
+        if (has_room(lane, need, claim)) {
             return 0;
         }
         int rc = -ENOSPC;
@@ -613,12 +620,86 @@ int gb_lane_ready(struct gb_lane *lane, uint64_t need, enum gb_claim claim)
     }
 }
 
+/* ---- appending without waiting ------------------------------------------------------------- */
+
+#define LOCK_TRIES 200u /* some microseconds, which is what an append takes */
+
+bool gb_lane_try_lock(struct gb_lane *lane)
+{
+    for (unsigned i = 0; i < LOCK_TRIES; i++) {
+        if (pthread_mutex_trylock(&lane->lock) == 0) {
+            return true;
+        }
+        gb_pause();
+    }
+    return false;
+}
+
+static unsigned count_free_blocks(const struct gb_lane *lane)
+{
+    unsigned count = 0;
+    for (unsigned i = 0; i < lane->block_count; i++) {
+        const struct gb_write_block *block = &lane->blocks[i];
+        count += block->state == GB_WRITE_FREE && block->data != NULL;
+    }
+    return count;
+}
+
+/* With what may lie in front of the payload, of its table and behind. */
+static uint64_t padded_span(uint32_t key_len, uint64_t payload_len)
+{
+    return gb_span(key_len, payload_len) + (payload_len > GB_PACKED_MAX ? GB_BLOCK : 0) + 24;
+}
+
+/* Bytes that the record takes in write blocks, at most, and the piece of the summary that its
+ * commit may lay behind it. */
+static uint64_t bytes_to_lay(const struct gb_lane *lane, const struct gb_append *append)
+{
+    uint32_t key_len = append->record.key_len;
+    uint64_t bytes = padded_span(key_len, gb_record_inline_len(&append->record));
+    uint64_t summary = lane->summary_len + key_len + 128u;
+    return summary >= summary_piece_bytes(lane) ? bytes + padded_span(0, summary) : bytes;
+}
+
+/* Whether there are write blocks for so much, and the device takes full ones without waiting. */
+static bool has_blocks(struct gb_lane *lane, const struct gb_append *append)
+{
+    uint64_t bytes = bytes_to_lay(lane, append);
+    uint64_t block_bytes = lane->store->options.write_block_bytes;
+    uint64_t left = lane->current != NULL ? block_bytes - lane->current->fill : 0;
+    if (bytes <= left) {
+        return true;
+    }
+    if (lane->queue->io->ops->submit_waits) {
+        return false;
+    }
+    /* Of each block a header that does not fit leaves the end empty. */
+    bytes += GB_RECORD_HEADER + append->record.key_len + GB_RECORD_HEADER;
+    uint64_t need = (bytes - left + block_bytes - 1) / block_bytes;
+    if (count_free_blocks(lane) < need && lane->dirty_count < GB_LANE_DIRTY_MAX) {
+        (void)gb_lane_reap(lane, 0); /* with a full list it might have to sync */
+    }
+    return count_free_blocks(lane) >= need;
+}
+
 /* ---- appending ----------------------------------------------------------------------------- */
+
+static int get_ready(struct gb_lane *lane, const struct gb_append *append)
+{
+    uint64_t need = room_needed(lane, append);
+    if (append->nowait) {
+        return !gb_lane_rescue_pending(lane, UINT64_MAX) && has_room(lane, need, append->claim) &&
+                       has_blocks(lane, append)
+                   ? 0
+                   : -EAGAIN;
+    }
+    (void)gb_lane_rescue(lane); /* if there is no room for it, there will be none for this */
+    return gb_lane_ready(lane, need, append->claim);
+}
 
 int gb_lane_begin(struct gb_lane *lane, struct gb_append *append)
 {
-    (void)gb_lane_rescue(lane); /* if there is no room for it, there will be none for this */
-    int rc = gb_lane_ready(lane, room_needed(lane, append), append->claim);
+    int rc = get_ready(lane, append);
     if (rc < 0) {
         return rc;
     }

@@ -116,6 +116,9 @@ static inline void gb_lane_lock(struct gb_lane *lane)
     (void)pthread_mutex_lock(&lane->lock);
 }
 
+/* Only if nobody holds it for longer than an append takes. */
+bool gb_lane_try_lock(struct gb_lane *lane);
+
 static inline void gb_lane_unlock(struct gb_lane *lane)
 {
     (void)pthread_mutex_unlock(&lane->lock);
@@ -137,6 +140,8 @@ struct gb_append {
     size_t part_len[2];
     const unsigned char *extents; /* in: PUT with extent_count: the encoded list (also parts[0]) */
     enum gb_claim claim;          /* in */
+    bool nowait;                  /* in: gb_lane_begin says -EAGAIN rather than that it, or the
+                                     commit, waits */
 
     uint64_t offset;         /* out: of the record */
     struct gb_layout layout; /* out */
@@ -150,7 +155,7 @@ struct gb_append {
 uint32_t gb_lane_inline_max(const struct goblin *store);
 
 /* Lays key and payload. The lane may be unlocked and locked again while it waits for a free
- * segment. -ENOSPC: the store is full; -EIO and others: the device. */
+ * segment. -ENOSPC: the store is full; -EAGAIN: see `nowait`; -EIO and others: the device. */
 int gb_lane_begin(struct gb_lane *lane, struct gb_append *append);
 /* Returns the serial to wait for. */
 uint64_t gb_lane_commit(struct gb_lane *lane, struct gb_append *append, uint64_t sequence);

@@ -1,8 +1,6 @@
 /* The pool of streams' blocks. */
 #include "engine/pool.h"
 
-#include <stdbool.h>
-
 #include "engine/iomem.h"
 #include "engine/store.h"
 
@@ -39,6 +37,16 @@ static void *take(struct goblin *store, uint64_t most)
         return NULL;
     }
     return block;
+}
+
+bool gb_pool_has(struct goblin *store, unsigned count, uint64_t more_bytes)
+{
+    struct gb_pool *pool = &store->pool;
+    (void)pthread_mutex_lock(&pool->lock);
+    unsigned spare = pool->count < count ? pool->count : count;
+    (void)pthread_mutex_unlock(&pool->lock);
+    uint64_t bytes = (uint64_t)(count - spare) * store->options.write_block_bytes + more_bytes;
+    return atomic_load(&store->budget.write) + bytes <= store->budget.total / 4;
 }
 
 void *gb_pool_take(struct goblin *store)

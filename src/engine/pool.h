@@ -10,6 +10,7 @@
 #define GB_ENGINE_POOL_H
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 struct goblin;
@@ -25,6 +26,9 @@ struct gb_pool {
 
 void gb_pool_init(struct gb_pool *pool);
 void gb_pool_fini(struct goblin *store);
+
+/* Whether the budget has `count` blocks and so many bytes more for writing. Waits for nothing. */
+bool gb_pool_has(struct goblin *store, unsigned count, uint64_t more_bytes);
 
 /* NULL: out of memory, or the budget has no more for writing. */
 void *gb_pool_take(struct goblin *store);

@@ -41,7 +41,9 @@ int gb_check_put(const struct goblin *store, struct goblin_slice key, uint64_t v
     }
     if (options->expires_ms < 0 || (uint64_t)options->expires_ms > GB_SIZE_MASK ||
         options->marks > GOBLIN_MARKS || (unsigned)options->condition > GOBLIN_IF_VERSION ||
-        (unsigned)options->durability > GOBLIN_DURABILITY_SYNCED) {
+        (unsigned)options->durability > GOBLIN_DURABILITY_SYNCED ||
+        (options->nowait &&
+         gb_put_durability(store, options->durability) > GOBLIN_DURABILITY_NONE)) {
         return -EINVAL;
     }
     uint64_t usable = (store->segments.count - store->segments.count / 8) *
@@ -86,7 +88,9 @@ static struct gb_item *lay_item(struct goblin *store, struct gb_publication *pub
     if (*footprint > gb_arena_item_max(&store->arena)) {
         return NULL;
     }
-    if (!gb_cursor_fits(&store->arena, cursor, *footprint) && !gb_residency_renew(store, cursor)) {
+    if (!gb_cursor_fits(&store->arena, cursor, *footprint) &&
+        !(publication->options->nowait ? gb_residency_try_renew(store, cursor)
+                                       : gb_residency_renew(store, cursor))) {
         return NULL;
     }
     uint64_t place = gb_cursor_lay(&store->arena, cursor, *footprint);
@@ -200,7 +204,9 @@ int gb_publish(struct goblin *store, struct gb_publication *publication)
         .record = {.type = GB_RECORD_DELETE, .key_len = publication->append.record.key_len},
         .key = publication->append.key,
     };
+    bool nowait = publication->options->nowait;
     struct gb_append *append = publication->ram_only ? &tombstone : &publication->append;
+    append->nowait = nowait;
     int rc = gb_lane_begin(lane, append);
     if (rc < 0) {
         return rc;
@@ -208,12 +214,12 @@ int gb_publish(struct goblin *store, struct gb_publication *publication)
     uint32_t footprint = 0;
     gb_index_prefetch_item(store->index, publication->hash);
     struct gb_item *item = lay_item(store, publication, &footprint);
-    if (item == NULL && gb_ordered_give_up(store)) {
+    if (item == NULL && !nowait && gb_ordered_give_up(store)) {
         item = lay_item(store, publication, &footprint);
     }
     if (item == NULL) {
         gb_lane_cancel(lane, append);
-        return -ENOMEM;
+        return nowait ? -EAGAIN : -ENOMEM; /* whoever may wait learns whether it helps */
     }
     uint64_t sequence = 0;
     int answer = swing(store, publication, item, &sequence);
@@ -233,6 +239,52 @@ int gb_publish(struct goblin *store, struct gb_publication *publication)
 
 /* ---- put ----------------------------------------------------------------------------------- */
 
+int gb_would_wait(struct goblin *store)
+{
+    gb_tally_add_shared(&store->tally, GB_COUNT_would_wait, 1);
+    return -EAGAIN;
+}
+
+/* Whether a put of so many bytes may go on, with the lane locked. */
+static bool enter_lane(struct goblin *store, struct gb_lane *lane, uint64_t bytes, bool nowait)
+{
+    if (nowait) {
+        return !gb_throttle_would_wait(store, bytes) && gb_lane_try_lock(lane);
+    }
+    gb_throttle_wait(store, bytes);
+    gb_lane_lock(lane);
+    return true;
+}
+
+static int put_inline(struct goblin *store, struct gb_publication *publication, uint64_t *version)
+{
+    struct gb_lane *lane = publication->lane;
+    const struct gb_record *record = &publication->append.record;
+    bool nowait = publication->options->nowait;
+    uint64_t size = publication->object_size;
+    if (!enter_lane(store, lane, size, nowait)) {
+        return gb_would_wait(store);
+    }
+    int answer = gb_admission_publish(store, publication);
+    gb_tally_add(&lane->tally, answer == GOBLIN_OK ? GB_COUNT_puts : GB_COUNT_puts_refused,
+                 answer >= 0);
+    gb_tally_add(&lane->tally, GB_COUNT_put_bytes, answer == GOBLIN_OK ? size : 0);
+    gb_tally_add(&lane->tally, GB_COUNT_put_key_bytes, answer == GOBLIN_OK ? record->key_len : 0);
+    gb_lane_unlock(lane);
+    if (version != NULL) {
+        *version = publication->version;
+    }
+    if (nowait) {
+        gb_throttle_spend(store, answer == GOBLIN_OK ? size : 0);
+        return answer == -EAGAIN ? gb_would_wait(store) : answer;
+    }
+    int rc = 0;
+    if (answer == GOBLIN_OK) {
+        rc = gb_make_durable(store, lane, publication->serial, publication->options->durability);
+    }
+    return rc < 0 ? rc : answer;
+}
+
 int goblin_put(struct goblin *store, struct goblin_slice key, struct goblin_slice value,
                const struct goblin_put_options *options, uint64_t *version)
 {
@@ -243,7 +295,8 @@ int goblin_put(struct goblin *store, struct goblin_slice key, struct goblin_slic
     }
     uint64_t size = options->meta.len + value.len;
     if (size > gb_lane_inline_max(store)) {
-        return gb_put_streamed(store, key, value, options, version);
+        return options->nowait ? gb_would_wait(store)
+                               : gb_put_streamed(store, key, value, options, version);
     }
     uint64_t hash = gb_index_hash(key.data, key.len);
     gb_index_prefetch(store->index, hash);
@@ -270,22 +323,7 @@ int goblin_put(struct goblin *store, struct goblin_slice key, struct goblin_slic
         .resident_parts = {options->meta.data, value.data},
         .resident_len = {options->meta.len, value.len},
     };
-    struct gb_lane *lane = publication.lane;
-    gb_throttle_wait(store, size);
-    gb_lane_lock(lane);
-    int answer = gb_admission_publish(store, &publication);
-    gb_tally_add(&lane->tally, answer == GOBLIN_OK ? GB_COUNT_puts : GB_COUNT_puts_refused,
-                 answer >= 0);
-    gb_tally_add(&lane->tally, GB_COUNT_put_bytes, answer == GOBLIN_OK ? size : 0);
-    gb_tally_add(&lane->tally, GB_COUNT_put_key_bytes, answer == GOBLIN_OK ? key.len : 0);
-    gb_lane_unlock(lane);
-    if (version != NULL) {
-        *version = publication.version;
-    }
-    if (answer == GOBLIN_OK) {
-        rc = gb_make_durable(store, lane, publication.serial, options->durability);
-    }
-    return rc < 0 ? rc : answer;
+    return put_inline(store, &publication, version);
 }
 
 /* ---- stat ---------------------------------------------------------------------------------- */

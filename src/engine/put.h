@@ -47,6 +47,9 @@ int gb_make_durable(struct goblin *store, struct gb_lane *lane, uint64_t serial,
 /* Whether the condition holds for what is there (NULL: nothing). */
 int gb_check_condition(const struct goblin_put_options *options, const struct gb_item *item);
 
+/* Counts what was to be done without waiting and cannot be; -EAGAIN. */
+int gb_would_wait(struct goblin *store);
+
 /* The options of a put, checked. */
 int gb_check_put(const struct goblin *store, struct goblin_slice key, uint64_t value_len,
                  const struct goblin_put_options *options);

@@ -417,23 +417,36 @@ uint32_t gb_residency_look_ahead(struct goblin *store)
     return ahead;
 }
 
-bool gb_residency_renew(struct goblin *store, struct gb_cursor *cursor)
+bool gb_residency_try_renew(struct goblin *store, struct gb_cursor *cursor)
 {
     struct gb_residency *residency = &store->residency;
     atomic_fetch_add_explicit(&residency->renewals, 1, memory_order_relaxed);
-    uint32_t stuck = 0;
     /* What the index and the ordered set have grown by since the last block is the arena's loss; a
      * keeper that gets no processor time must not make that an overrun. */
     gb_store_tighten(store);
+    bool renewed = gb_cursor_renew(&store->arena, cursor, 0);
+    if (!renewed || gb_arena_available(&store->arena) < atomic_load(&residency->ahead)) {
+        gb_store_poke(store);
+    }
+    return renewed;
+}
+
+bool gb_residency_renew(struct goblin *store, struct gb_cursor *cursor)
+{
+    struct gb_residency *residency = &store->residency;
+    uint32_t stuck = 0;
+    if (gb_residency_try_renew(store, cursor)) {
+        return true;
+    }
     for (unsigned attempt = 0; attempt < 64; attempt++) {
+        gb_residency_reclaim(store, 2 + stuck);
+        gb_residency_release(store);
         if (gb_cursor_renew(&store->arena, cursor, 0)) {
             if (gb_arena_available(&store->arena) < atomic_load(&residency->ahead)) {
                 gb_store_poke(store);
             }
             return true;
         }
-        gb_residency_reclaim(store, 2 + stuck);
-        gb_residency_release(store);
         stuck = atomic_load(&store->arena.limbo); /* pinned: not coming back soon */
     }
     return false;

@@ -111,6 +111,9 @@ uint32_t gb_residency_look_ahead(struct goblin *store);
  * for a grace period, so not inside a read-side critical section. False: no block to be had now. */
 bool gb_residency_renew(struct goblin *store, struct gb_cursor *cursor);
 
+/* The same without waiting or walking: false also where that would help. The keeper is woken. */
+bool gb_residency_try_renew(struct goblin *store, struct gb_cursor *cursor);
+
 /* Walks until `blocks` are available or coming, or nothing more can be freed. */
 void gb_residency_reclaim(struct goblin *store, uint32_t blocks);
 

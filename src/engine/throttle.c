@@ -36,6 +36,13 @@ void gb_throttle_wait_slowly(struct goblin *store, uint64_t bytes)
     gb_tally_add_shared(&store->tally, GB_COUNT_puts_delayed, waited);
 }
 
+bool gb_throttle_would_wait(struct goblin *store, uint64_t bytes)
+{
+    struct gb_throttle *throttle = &store->throttle;
+    return atomic_load_explicit(&throttle->tight, memory_order_relaxed) && store->cleaner.running &&
+           atomic_load(&throttle->credit) - (int64_t)bytes < -slack(store);
+}
+
 void gb_throttle_begin(struct goblin *store)
 {
     if (!atomic_load(&store->throttle.tight)) {

@@ -20,6 +20,16 @@ static inline void gb_throttle_wait(struct goblin *store, uint64_t bytes)
     }
 }
 
+/* For a writer that must not wait: whether it would have to; and, having appended, that it did. */
+bool gb_throttle_would_wait(struct goblin *store, uint64_t bytes);
+
+static inline void gb_throttle_spend(struct goblin *store, uint64_t bytes)
+{
+    if (atomic_load_explicit(&store->throttle.tight, memory_order_relaxed)) {
+        atomic_fetch_sub(&store->throttle.credit, (int64_t)bytes);
+    }
+}
+
 /* The cleaner's: free segments run short; there are enough again. */
 void gb_throttle_begin(struct goblin *store);
 void gb_throttle_end(struct goblin *store);

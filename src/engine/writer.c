@@ -80,7 +80,9 @@ static void give_buffers(struct goblin *store, const struct buffers *buffers)
 static bool take_buffers(struct goblin *store, struct buffers *buffers)
 {
     *buffers = (struct buffers){.blocks = {NULL}};
-    if (!gb_store_take_memory(store, &store->budget.write, store->options.head_bytes,
+    /* First whether it will be refused: no room is made in RAM for what then cannot be had. */
+    if (!gb_pool_has(store, 2, store->options.head_bytes) ||
+        !gb_store_take_memory(store, &store->budget.write, store->options.head_bytes,
                               store->budget.total / 4)) {
         return false;
     }
@@ -150,8 +152,8 @@ int goblin_writer_begin(struct goblin_writer **out, struct goblin *store, struct
     static const struct goblin_put_options none;
     options = options != NULL ? options : &none;
     int rc = gb_check_put(store, key, size == GOBLIN_SIZE_UNKNOWN ? 0 : size, options);
-    if (rc < 0) {
-        return rc;
+    if (rc < 0 || options->nowait) {
+        return rc < 0 ? rc : -EINVAL;
     }
     struct buffers buffers;
     return take_buffers(store, &buffers) ? begin(out, store, &buffers, key, size, options)

@@ -213,6 +213,14 @@ void simdisk_set_allocate(struct gb_io *io, bool possible)
     pthread_mutex_unlock(&disk->mutex);
 }
 
+void simdisk_hold_back(struct gb_io *io, bool hold)
+{
+    struct simdisk *disk = simdisk_of(io);
+    pthread_mutex_lock(&disk->mutex);
+    disk->holds_back = hold;
+    pthread_mutex_unlock(&disk->mutex);
+}
+
 void simdisk_set_misdirection(struct gb_io *io, unsigned one_in)
 {
     struct simdisk *disk = simdisk_of(io);

@@ -91,6 +91,10 @@ int simdisk_unreadable(struct gb_io *io, const char *path, uint64_t offset, uint
 /* Everything can be read again, in all files. */
 void simdisk_readable(struct gb_io *io);
 
+/* A device that is busy: what is in flight stays there for reaps that do not wait. One that does
+ * gets it, and is counted. */
+void simdisk_hold_back(struct gb_io *io, bool hold);
+
 struct simdisk_counts {
     uint64_t operations[SIMDISK_KINDS]; /* [SIMDISK_ANY]: all */
     uint64_t read_bytes;                /* of reads and writes that succeeded */
@@ -106,6 +110,7 @@ struct simdisk_counts {
     uint64_t names_kept;
     uint64_t names_dropped;
     uint64_t syncs_doomed; /* writes that a failed sync left behind */
+    uint64_t waits;        /* reaps that waited while the disk held back */
     uint64_t clock_us;     /* virtual time */
 };
 

@@ -34,6 +34,7 @@ struct simdisk {
     struct gb_alignment alignment;
     bool can_allocate;
     unsigned misdirect_one_in;
+    bool holds_back;
     struct simdisk_counts counts;
 };
 

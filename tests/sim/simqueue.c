@@ -178,6 +178,12 @@ static unsigned reap_locked(struct simdisk *disk, struct sim_queue *queue, struc
 {
     unsigned count = 0;
     submit_locked(disk, queue);
+    if (disk->holds_back && queue->in_flight > 0) {
+        if (timeout_ms == 0 && lives(disk, queue)) {
+            return 0;
+        }
+        disk->counts.waits++;
+    }
     if (queue->in_flight > 0 && max > 0) {
         wait_locked(disk, queue, timeout_ms);
     }

@@ -41,6 +41,16 @@ static enum goblin_durability draw_durability(struct simrun *run)
     return choices[simrun_below(run, 6)];
 }
 
+/* An operation that must not wait asks for no durability. */
+static bool draw_nowait(struct simrun *run, enum goblin_durability *durability)
+{
+    if (!simrun_chance(run, 15)) {
+        return false;
+    }
+    *durability = GOBLIN_DURABILITY_NONE;
+    return true;
+}
+
 static int64_t draw_expiry(struct simrun *run)
 {
     if (!simrun_chance(run, 12)) {
@@ -129,6 +139,7 @@ struct attempt {
     unsigned key;
     int expected;
     enum goblin_durability durability; /* of its acknowledgement */
+    bool nowait;                       /* it may come to nothing */
     struct simstate state;             /* that it is to give the key */
 };
 
@@ -140,6 +151,10 @@ static bool settle(struct simrun *run, const struct attempt *attempt, int rc)
     simrun_trace(run, "%s key %u flags %x size %llu expires %lld marks %x durability %d: %d",
                  attempt->what, key, state->flags, (unsigned long long)state->size,
                  (long long)state->expires_ms, state->marks, (int)attempt->durability, rc);
+    if (rc == -EAGAIN && attempt->nowait) {
+        run->result->refused++;
+        return simcheck_info(run, key);
+    }
     if (rc == attempt->expected || left_meanwhile(run, key, rc)) {
         if (rc == GOBLIN_OK) {
             simkey_append(&run->keys[key], state, attempt->durability);
@@ -201,6 +216,7 @@ static bool step_put(struct simrun *run, unsigned key)
     unsigned char meta[GOBLIN_META_MAX];
     struct attempt put = {.what = "put", .key = key, .state = draw_state(run)};
     struct goblin_put_options options = draw_options(run, key, &put.state, meta);
+    put.nowait = options.nowait = draw_nowait(run, &options.durability);
     put.expected = expected_answer(run, key, options.condition, options.if_version);
     put.durability = promised(run, options.durability);
     gb_pattern_fill(run->value, put.state.size, simrun_value_seed(key, put.state.flags), 0);
@@ -222,11 +238,13 @@ static bool step_delete(struct simrun *run, unsigned key)
     }
     bool there = simstate_visible(simkey_current(&run->keys[key]), run->now_ms);
     int expected = expected_answer(run, key, options.condition, options.if_version);
+    options.nowait = draw_nowait(run, &options.durability);
     const struct attempt erase = {
         .what = "delete",
         .key = key,
         .expected = there ? expected : GOBLIN_MISS,
         .durability = promised(run, options.durability),
+        .nowait = options.nowait,
     };
     int rc = goblin_delete(run->store, simrun_name(run, key), &options);
     if (rc == GOBLIN_MISS && !there && options.condition == GOBLIN_ALWAYS) {
@@ -277,7 +295,8 @@ static struct goblin_amendment draw_amendment(struct simrun *run, unsigned key,
 static bool step_amend(struct simrun *run, unsigned key)
 {
     struct attempt amend = {.what = "amend", .key = key, .state = *simkey_current(&run->keys[key])};
-    const struct goblin_amendment amendment = draw_amendment(run, key, &amend.state);
+    struct goblin_amendment amendment = draw_amendment(run, key, &amend.state);
+    amend.nowait = amendment.nowait = draw_nowait(run, &amendment.durability);
     amend.expected = expected_answer(
         run, key, amendment.condition != GOBLIN_ALWAYS ? amendment.condition : GOBLIN_IF_PRESENT,
         amendment.if_version);
