@@ -10,18 +10,30 @@
 
 /* ---- changes ------------------------------------------------------------------------------- */
 
-static int make(struct goblin *store, struct gb_change *change)
+static int touch(struct goblin *store, const struct gb_change *change)
 {
+    const struct goblin_amendment amendment = {
+        .what = GOBLIN_AMEND_EXPIRES,
+        .expires_ms = change->options.expires_ms,
+        .durability = change->options.durability,
+        .nowait = change->options.nowait,
+    };
+    return goblin_amend(store, change->key, &amendment, NULL);
+}
+
+static int make(struct goblin *store, struct gb_change *change, bool nowait)
+{
+    change->options.nowait = nowait;
     switch (change->kind) {
     case GB_CHANGE_PUT:
         return goblin_put(store, change->key, change->value, &change->options, &change->version);
     case GB_CHANGE_DELETE:
         return goblin_delete(store, change->key, &change->options);
     case GB_CHANGE_TOUCH:
-        return goblin_touch(store, change->key, change->options.expires_ms,
-                            change->options.durability);
+        return touch(store, change);
     case GB_CHANGE_AMEND:
         change->amendment.durability = change->options.durability;
+        change->amendment.nowait = nowait;
         return goblin_amend(store, change->key, &change->amendment, &change->before);
     case GB_CHANGE_SYNC:
         return goblin_sync(store);
@@ -39,7 +51,7 @@ static struct gb_change *change_of(struct gb_job *job)
 static void run_change(struct gb_job *job)
 {
     struct gb_change *change = change_of(job);
-    change->result = make(change->loop->store, change);
+    change->result = make(change->loop->store, change, false);
 }
 
 static void end_change(struct gb_job *job)
@@ -63,8 +75,10 @@ static int change(struct gb_backend *backend, struct gb_loop *loop, struct gb_ch
     struct gb_local *local = gb_local_of(backend);
     change->loop = loop;
     if (!waits(local, change)) {
-        change->result = make(local->store, change);
-        return change->result;
+        change->result = make(local->store, change, true);
+        if (change->result != -EAGAIN) {
+            return change->result;
+        }
     }
     gb_metrics_add(loop->metrics, GB_METRICS_to_workers, 1);
     change->job.run = run_change;

@@ -19,7 +19,7 @@
 #include "server/loop_internal.h"
 #include "server/metrics.h"
 
-#define LEAST_BUFFER_BYTES 512u
+#define LEAST_BUFFER_BYTES 128u
 
 static bool is_scratch(const struct gb_conn *conn)
 {
