@@ -100,6 +100,7 @@ struct gb_net_row {
     uint64_t lost;           /* acknowledged, and not there when all was read again */
     bool is_checked;         /* `lost` was counted */
     bool is_capped;          /* in a memory cgroup */
+    bool prepares;           /* for what the case is about */
 };
 
 struct gb_net {
@@ -217,7 +218,8 @@ struct gb_net_work {
     uint64_t requests;   /* 0: --duration */
     bool in_turn;        /* every object once */
     bool whole;
-    bool refills; /* see gb_net_load */
+    bool refills;  /* see gb_net_load */
+    bool prepares; /* left out of the plot of latencies if the case has other works */
 };
 
 /* Takes in those of `peers` (ended by NULL) that --peers wants and the machine has, with the plan

@@ -214,6 +214,7 @@ int gb_net_bout_turn(struct gb_net_bout *bout, struct gb_net_contender *contende
                        strerror(-rc));
     } else {
         gb_net_row_add(row, tally, meter.ended.cpu_s - meter.begun.cpu_s, meter.ended.rss_bytes);
+        row->prepares = work->prepares;
         row->is_capped = contender->server.cgroup[0] != '\0';
         contender->place = work->in_turn ? contender->place : tally->next;
         tell(bout, contender, work, tally);
@@ -247,6 +248,7 @@ int gb_net_bout_fill(struct gb_net_bout *bout, struct gb_net_contender *contende
         .depth = depth,
         .set_share = 1,
         .in_turn = true,
+        .prepares = true,
     };
     return gb_net_bout_turn(bout, contender, &fill, error);
 }
@@ -259,6 +261,7 @@ int gb_net_bout_check(struct gb_net_bout *bout, struct gb_net_contender *contend
         .depth = CHECK_DEPTH,
         .in_turn = true,
         .whole = true,
+        .prepares = true,
     };
     int rc = gb_net_bout_turn(bout, contender, &check, error);
     if (rc == 0) {

@@ -46,7 +46,7 @@ static int start_all(struct gb_net_bout *bout, struct gb_net_null *null, struct 
 
 static int measure(struct gb_net_bout *bout, struct goblin_error *error)
 {
-    static const struct gb_net_work warm = {.name = "warm", .connections = 1};
+    static const struct gb_net_work warm = {.name = "warm", .connections = 1, .prepares = true};
     static const struct gb_net_work get = {.name = "get", .connections = 1};
     int rc = 0;
     for (size_t i = 0; i < bout->count && rc == 0; i++) {

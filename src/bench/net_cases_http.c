@@ -55,7 +55,8 @@ static int start_origin(struct gb_net_bout *bout, struct gb_net_server *origin, 
 static int supply(struct gb_net_bout *bout, struct gb_net_contender *contender,
                   struct goblin_error *error)
 {
-    static const struct gb_net_work fetch = {.name = "fetch", .in_turn = true, .whole = true};
+    static const struct gb_net_work fetch = {
+        .name = "fetch", .in_turn = true, .whole = true, .prepares = true};
     if (contender->peer->program == GB_NET_PROGRAM_goblin) {
         int rc = gb_net_bout_fill(bout, contender, FILL_DEPTH, error);
         return rc < 0 ? rc : gb_net_bout_check(bout, contender, error);
@@ -120,7 +121,7 @@ int gb_net_case_static(struct gb_net *net, struct goblin_error *error)
     rc = rc < 0 ? rc : gb_scratch_make(files, error);
     rc = rc < 0 ? rc : static_start_all(&bout, &origin, files, error);
     for (size_t i = 0; i < bout.count && rc == 0; i++) {
-        static const struct gb_net_work warm = {.name = "warm"};
+        static const struct gb_net_work warm = {.name = "warm", .prepares = true};
         rc = gb_net_bout_turn(&bout, &bout.contenders[i], &warm, error);
     }
     rc = rc < 0 ? rc : gb_net_bout_rounds(&bout, works, sizeof(works) / sizeof(works[0]), error);

@@ -1,6 +1,7 @@
 /* Two plots of each case: throughput by work and peer, and how many requests took longer. */
 #include "bench/net.h"
 
+#include "base/assert.h"
 #include "bench/gnuplot.h"
 #include "bench/report_parts.h"
 
@@ -8,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { NAMES_MAX = 16, COMMANDS_MAX = 2048 };
+enum { NAMES_MAX = 16, COMMANDS_MAX = 16384 };
 
 /* Whatever appears in a column of the case's rows, each once, in order. */
 struct names {
@@ -100,27 +101,38 @@ static void ccdf_block(FILE *file, const struct gb_net_row *row)
     fprintf(file, "\n\n");
 }
 
-/* A block per row: microseconds, and the share of requests that took longer. Returns how many. */
-static int ccdf_data(const struct gb_net *net, const char *case_name, struct goblin_error *error)
+/* The rows whose times are drawn: those that the case is about, or all if it has no others. */
+static size_t choose_rows(const struct gb_net *net, const char *case_name,
+                          const struct gb_net_row *rows[GB_NET_ROWS_MAX])
+{
+    size_t count = 0;
+    for (int all = 0; all < 2 && count == 0; all++) {
+        for (size_t i = 0; i < net->row_count; i++) {
+            const struct gb_net_row *row = net->rows[i];
+            bool is_measured = row->tally.get_ns.count + row->tally.set_ns.count > 0;
+            if (strcmp(row->case_name, case_name) == 0 && is_measured && (all || !row->prepares)) {
+                rows[count++] = row;
+            }
+        }
+    }
+    return count;
+}
+
+static int ccdf_data(const struct gb_net *net, const char *case_name,
+                     const struct gb_net_row *const *rows, size_t count, struct goblin_error *error)
 {
     const struct gb_report files = {.directory = net->options.out};
     char name[64];
-    int count = 0;
     snprintf(name, sizeof(name), "net_%s_latency.dat", case_name);
     FILE *file = gb_report_create(&files, name, error);
     if (!file) {
         return -EIO;
     }
-    for (size_t i = 0; i < net->row_count; i++) {
-        const struct gb_net_row *row = net->rows[i];
-        bool is_measured = row->tally.get_ns.count + row->tally.set_ns.count > 0;
-        if (strcmp(row->case_name, case_name) == 0 && is_measured) {
-            ccdf_block(file, row);
-            count++;
-        }
+    fprintf(file, "# a block per row: microseconds, and the share of requests that took longer\n");
+    for (size_t i = 0; i < count; i++) {
+        ccdf_block(file, rows[i]);
     }
-    int rc = gb_report_finish(&files, file, name, error);
-    return rc < 0 ? rc : count;
+    return gb_report_finish(&files, file, name, error);
 }
 
 static int draw_bars(const struct gb_net *net, const char *case_name, size_t peers,
@@ -138,19 +150,44 @@ static int draw_bars(const struct gb_net *net, const char *case_name, size_t pee
     return gb_gnuplot_draw(net->options.out, name, commands, error);
 }
 
-static int draw_ccdf(const struct gb_net *net, const char *case_name, int blocks,
+static size_t place_of(const struct names *names, const char *name)
+{
+    size_t at = 0;
+    while (at < names->count && strcmp(names->items[at], name) != 0) {
+        at++;
+    }
+    return at;
+}
+
+/* A peer has one colour, a work one kind of line. */
+static int draw_ccdf(const struct gb_net *net, const char *case_name, const struct names *peers,
                      struct goblin_error *error)
 {
+    const struct gb_net_row *rows[GB_NET_ROWS_MAX];
+    struct names works = {.count = 0};
     char commands[COMMANDS_MAX];
     char name[64];
+    size_t count = choose_rows(net, case_name, rows);
+    int rc = count > 0 ? ccdf_data(net, case_name, rows, count, error) : 0;
+    if (rc < 0 || count == 0) {
+        return rc;
+    }
     snprintf(name, sizeof(name), "net_%s_latency", case_name);
-    snprintf(commands, sizeof(commands),
-             "set title '%s: time to the last byte'\nset logscale xy\nset format xy '%%g'\n"
-             "set xlabel 'microseconds'\nset ylabel 'share of requests that took longer'\n"
-             "set yrange [1e-5:1]\n"
-             "plot for [i=0:%d] '%s.dat' index i using 1:2 with lines linewidth 2 "
-             "title columnheader(1)\n",
-             case_name, blocks - 1, name);
+    int len = snprintf(commands, sizeof(commands),
+                       "set title '%s: time to the last byte'\nset logscale xy\n"
+                       "set format xy '%%g'\nset xlabel 'microseconds'\n"
+                       "set ylabel 'share of requests that took longer'\nset yrange [1e-5:1]\n"
+                       "plot ",
+                       case_name);
+    for (size_t i = 0; i < count && len < COMMANDS_MAX; i++) {
+        names_add(&works, rows[i]->work);
+        len += snprintf(commands + len, sizeof(commands) - (size_t)len,
+                        "'%s.dat' index %zu with lines linewidth 2 linecolor %zu dashtype %zu "
+                        "title columnheader(1)%s",
+                        name, i, place_of(peers, rows[i]->peer) + 1,
+                        place_of(&works, rows[i]->work) + 1, i + 1 < count ? ", " : "\n");
+    }
+    GB_ASSERT(len < COMMANDS_MAX);
     return gb_gnuplot_draw(net->options.out, name, commands, error);
 }
 
@@ -163,9 +200,8 @@ static int plots_of(const struct gb_net *net, const char *case_name, struct gobl
         return 0;
     }
     int rc = bars_data(net, case_name, &works, &peers, error);
-    int blocks = rc < 0 ? rc : ccdf_data(net, case_name, error);
-    rc = blocks < 0 ? blocks : draw_bars(net, case_name, peers.count, error);
-    return rc <= 0 || blocks == 0 ? rc : draw_ccdf(net, case_name, blocks, error);
+    rc = rc < 0 ? rc : draw_bars(net, case_name, peers.count, error);
+    return rc < 0 ? rc : draw_ccdf(net, case_name, &peers, error);
 }
 
 int gb_net_plots(const struct gb_net *net, struct goblin_error *error)
