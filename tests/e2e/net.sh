@@ -17,7 +17,7 @@ fail() {
 }
 
 net() {
-    "$GOBLIN_BENCH" net --dir scratch --rounds 2 --duration 0.2 --scale 0.02 "$@"
+    "$GOBLIN_BENCH" net --dir scratch --rounds 1 --duration 0.1 --scale 0.02 "$@"
 }
 
 holds() { # file, fixed text
@@ -63,8 +63,8 @@ above() { # case, work, peer, name, least
 }
 
 # ---- memcached -----------------------------------------------------------------------------------
-net --cases small,ram,burst,mixed --peers memcached,extstore --json net.json --out results \
-    >out 2>err || fail "the run ended with $?: $(cat err)"
+net --cases small,ram,burst,mixed --peers memcached,extstore --rounds 2 --json net.json \
+    --out results >out 2>err || fail "the run ended with $?: $(cat err)"
 nothing_left
 all_zero wrong errors unanswered broken
 for name in get set 'get, pipelined' 'set, pipelined' 'get of 16 keys' 'get, open loop'; do
