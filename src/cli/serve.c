@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/bits.h"
+#include "cli/serve_http.h"
 #include "cli/verbs.h"
 #include "server/memcache.h"
 #include "server/server.h"
@@ -21,6 +22,8 @@
 struct serve_settings {
     struct gb_option_list memcache;
     struct gb_option_list http;
+    struct gb_option_list https;
+    struct gb_serve_http_settings http_settings;
     uint64_t value_max_bytes;
     const char *auth_file;
     bool test_clock;
@@ -63,6 +66,35 @@ static const struct gb_option serve_options[] = {
      .offset = AT(http),
      .value = "ADDRESS",
      .help = "serve HTTP there (both on 127.0.0.1, ports 11211 and 8080)"},
+    {.name = "https",
+     .kind = GB_OPTION_LIST,
+     .offset = AT(https),
+     .value = "ADDRESS",
+     .help = "serve HTTP over TLS there; needs a --certificate"},
+    {.name = "certificate",
+     .kind = GB_OPTION_LIST,
+     .offset = AT(http_settings.certificates),
+     .value = "CHAIN:KEY",
+     .help = "files of a certificate and its key; several are chosen by name"},
+    {.name = "http-tokens",
+     .kind = GB_OPTION_TEXT,
+     .offset = AT(http_settings.tokens_file),
+     .value = "FILE",
+     .help = "who may read and write by HTTP (everybody)"},
+    {.name = "http-origins",
+     .kind = GB_OPTION_TEXT,
+     .offset = AT(http_settings.origins),
+     .value = "ORIGINS",
+     .help = "sites whose pages may use it, parted by spaces, or * (none)"},
+    {.name = "http-map",
+     .kind = GB_OPTION_LIST,
+     .offset = AT(http_settings.rules),
+     .value = "[HOST]/PATH=KEY",
+     .help = "put KEY in the place of such a host and path (/=)"},
+    {.name = "http-read-only",
+     .kind = GB_OPTION_FLAG,
+     .offset = AT(http_settings.read_only),
+     .help = "no PUT and DELETE"},
     {.name = "max-value",
      .kind = GB_OPTION_SIZE,
      .offset = AT(value_max_bytes),
@@ -312,6 +344,7 @@ static void fill_store(struct gb_server_options *out, const struct gb_session *s
 
 struct protocols {
     struct gb_memcache *memcache;
+    struct gb_serve_http http;
     _Atomic int64_t offset_ms; /* what the test's clock is ahead */
 };
 
@@ -336,48 +369,77 @@ static int make_protocols(struct protocols *out, struct gb_server_options *serve
         server->store.clock = read_test_clock;
         server->store.clock_arg = out;
     }
-    return gb_memcache_create(&out->memcache, &memcache, error);
+    int result = gb_memcache_create(&out->memcache, &memcache, error);
+    if (result >= 0) {
+        result = gb_serve_http_fill(&out->http, &settings->http_settings, settings->https.count > 0,
+                                    error);
+    }
+    out->http.options.value_bytes = settings->value_max_bytes;
+    return result;
 }
 
 static void drop_protocols(struct protocols *protocols)
 {
+    gb_serve_http_free(&protocols->http);
     gb_memcache_destroy(protocols->memcache);
 }
 
 /* ---- the rest ------------------------------------------------------------------------------ */
 
-static int add_addresses(struct gb_server_options *out, const char *protocol, const void *options,
-                         const struct gb_option_list *list, struct goblin_error *error)
+/* Where one protocol is served, and how. */
+struct service {
+    const char *option;
+    const char *protocol;
+    const struct gb_option_list *addresses;
+    const void *options;
+    bool tls;
+};
+
+static int add_service(struct gb_server_options *out, const struct service *service,
+                       struct goblin_error *error)
 {
-    const struct gb_protocol *found = gb_protocols_find(protocol);
-    for (unsigned i = 0; i < list->count; i++) {
+    const struct gb_protocol *found = gb_protocols_find(service->protocol);
+    for (unsigned i = 0; i < service->addresses->count; i++) {
         if (found == NULL) {
-            return gb_say_explain(error, "--%s: this build does not serve it", protocol);
+            return gb_say_explain(error, "--%s: this build does not serve it", service->option);
         }
         if (out->listen_count == GB_SERVER_ADDRESSES_MAX) {
             return gb_say_explain(error, "at most %u addresses", GB_SERVER_ADDRESSES_MAX);
         }
         out->listen[out->listen_count++] = (struct gb_server_listen){
-            .protocol = found, .options = options, .address = list->items[i]};
+            .protocol = found,
+            .options = service->options,
+            .address = service->addresses->items[i],
+            .tls = service->tls,
+        };
     }
     return GOBLIN_OK;
 }
 
-static int add_all_addresses(struct gb_server_options *out, const struct serve_settings *settings,
-                             const struct protocols *protocols, struct goblin_error *error)
+static int add_services(struct gb_server_options *out, const struct serve_settings *settings,
+                        const struct protocols *protocols, struct goblin_error *error)
 {
-    static const struct gb_option_list memcache = {.items = {"127.0.0.1:11211"}, .count = 1};
-    static const struct gb_option_list http = {.items = {"127.0.0.1:8080"}, .count = 1};
-    if (settings->memcache.count > 0 || settings->http.count > 0) {
-        int result =
-            add_addresses(out, "memcache", protocols->memcache, &settings->memcache, error);
-        return result < 0 ? result : add_addresses(out, "http", NULL, &settings->http, error);
-    }
-    int result = gb_protocols_find("memcache") == NULL
-                     ? GOBLIN_OK
-                     : add_addresses(out, "memcache", protocols->memcache, &memcache, error);
-    if (result >= 0 && gb_protocols_find("http") != NULL) {
-        result = add_addresses(out, "http", NULL, &http, error);
+    static const struct gb_option_list usual_memcache = {.items = {"127.0.0.1:11211"}, .count = 1};
+    static const struct gb_option_list usual_http = {.items = {"127.0.0.1:8080"}, .count = 1};
+    bool usual = settings->memcache.count + settings->http.count + settings->https.count == 0;
+    const struct service services[] = {
+        {.option = "memcache",
+         .protocol = "memcache",
+         .addresses = usual ? &usual_memcache : &settings->memcache,
+         .options = protocols->memcache},
+        {.option = "http",
+         .protocol = "http",
+         .addresses = usual ? &usual_http : &settings->http,
+         .options = &protocols->http.options},
+        {.option = "https",
+         .protocol = "http",
+         .addresses = &settings->https,
+         .options = &protocols->http.options,
+         .tls = true},
+    };
+    int result = GOBLIN_OK;
+    for (size_t i = 0; result >= 0 && i < sizeof(services) / sizeof(services[0]); i++) {
+        result = add_service(out, &services[i], error);
     }
     return result;
 }
@@ -421,7 +483,7 @@ static int fill_server(struct gb_server_options *out, const struct gb_session_se
         .level = (enum goblin_log_level)store->log,
     };
     int result = parse_mode(&out->unix_mode, settings->unix_mode, error);
-    return result < 0 ? result : add_all_addresses(out, settings, protocols, error);
+    return result < 0 ? result : add_services(out, settings, protocols, error);
 }
 
 static enum gb_exit say_fault(int fault, const struct goblin_error *error)

@@ -176,8 +176,7 @@ int64_t gb_cache_control_age(const struct gb_cache_response *response, int64_t n
     return initial + not_negative(now_s - response->received_s);
 }
 
-/* Nothing stale, not even if the origin is gone (5.2.2.2, 5.2.2.8; s-maxage says it too, 5.2.2.10).
- * */
+/* Nothing stale, not even if the origin is gone (5.2.2.2, 5.2.2.8; so does s-maxage, 5.2.2.10). */
 static bool forbids_stale(const struct gb_cache_control *control)
 {
     return control->must_revalidate || control->proxy_revalidate || control->no_cache ||

@@ -1,12 +1,14 @@
 /* The protocols of the program. */
 #include <string.h>
 
+#include "server/http.h"
 #include "server/memcache.h"
 #include "server/protocol.h"
 
 /* In the order in which help and start-up name them; NULL ends the list. */
 static const struct gb_protocol *const protocols[] = {
     &gb_memcache_protocol,
+    &gb_http_protocol,
     NULL,
 };
 

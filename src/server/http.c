@@ -1,0 +1,558 @@
+/* Daemons, sockets and deadlines: the life of HTTP's connections. See http.h. */
+#include "server/http.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/assert.h"
+#include "base/bits.h"
+#include "server/conn.h"
+#include "server/http_internal.h"
+#include "server/http_socket.h"
+#include "server/log.h"
+
+#define BODY_PERIOD_MS 1000 /* how often a client that sends a body is looked at */
+
+/* One of libmicrohttpd's, and what the loop polls for it. */
+struct gb_http_daemon {
+    struct gb_http *http;
+    struct MHD_Daemon *mhd;
+    uv_poll_t poll;
+    uv_timer_t timer;
+    unsigned handles; /* of the two, not closed yet */
+    bool again;       /* a connection was resumed */
+};
+
+static void let_go(struct gb_http *http)
+{
+    GB_ASSERT(http->refs > 0);
+    if (--http->refs > 0) {
+        return;
+    }
+    gb_http_tokens_free(http->tokens);
+    gb_http_certs_unref(http->certs);
+    free(http);
+}
+
+static void timed(uv_timer_t *timer);
+
+/* ---- connections --------------------------------------------------------------------------- */
+
+void gb_http_ref(struct gb_http_conn *conn)
+{
+    conn->refs++;
+}
+
+void gb_http_unref(struct gb_http_conn *conn)
+{
+    GB_ASSERT(conn->refs > 0);
+    if (--conn->refs > 0) {
+        return;
+    }
+    struct gb_http *http = conn->http;
+    gb_http_certs_unref(conn->certs);
+    gb_loop_give_bytes(http->loop, conn->charge);
+    free(conn);
+    let_go(http);
+}
+
+void gb_http_suspend(struct gb_http_conn *conn)
+{
+    GB_ASSERT(!conn->suspended);
+    conn->suspended = true;
+    MHD_suspend_connection(conn->mhd);
+}
+
+void gb_http_resume(struct gb_http_conn *conn)
+{
+    if (conn->suspended) {
+        struct gb_http_daemon *daemon = conn->tls ? conn->http->secure : conn->http->plain;
+        conn->suspended = false;
+        daemon->again = true;
+        MHD_resume_connection(conn->mhd);
+        (void)uv_timer_start(&daemon->timer, timed, 0, 0);
+    }
+}
+
+void gb_http_cut(struct gb_http_conn *conn, unsigned why)
+{
+    if (conn->cut) {
+        return;
+    }
+    conn->cut = true;
+    gb_metrics_end(conn->http->loop->metrics, why);
+    (void)shutdown(conn->fd, SHUT_RDWR);
+}
+
+static void name_peer(struct gb_http_conn *conn)
+{
+    struct sockaddr_storage address = {.ss_family = AF_UNSPEC};
+    socklen_t len = sizeof(address);
+    char host[64];
+    char port[16];
+    if (conn->listener->is_unix) {
+        (void)snprintf(conn->peer, sizeof(conn->peer), "unix");
+        return;
+    }
+    if (getpeername(conn->fd, (struct sockaddr *)&address, &len) != 0 ||
+        getnameinfo((struct sockaddr *)&address, len, host, sizeof(host), port, sizeof(port),
+                    NI_NUMERICHOST | NI_NUMERICSERV) != 0) {
+        (void)snprintf(conn->peer, sizeof(conn->peer), "unknown");
+        return;
+    }
+    (void)snprintf(conn->peer, sizeof(conn->peer),
+                   address.ss_family == AF_INET6 ? "[%s]:%s" : "%s:%s", host, port);
+}
+
+/* ---- deadlines ----------------------------------------------------------------------------- */
+
+/* What has moved since the request began; grows while there is progress. */
+static uint64_t moved_bytes(const struct gb_http_conn *conn)
+{
+    const struct gb_http_request *request = &conn->request;
+    if (!request->answered) {
+        return request->bytes_in;
+    }
+    return conn->listener->is_unix ? request->bytes_out : gb_http_socket_acknowledged(conn->fd);
+}
+
+static void mark(struct gb_http_conn *conn, uint64_t bytes)
+{
+    conn->since_ms = conn->http->loop->now_ms;
+    conn->seen = bytes;
+}
+
+static void judge_request(struct gb_http_conn *conn)
+{
+    const struct gb_limits_options *set = &conn->http->loop->limits->set;
+    uint64_t moved = moved_bytes(conn);
+    bool answered = conn->request.answered;
+    int64_t limit_ms = answered ? set->stall_ms : set->request_ms;
+    /* What waits for us does not count against the client. */
+    if (!conn->was_busy || conn->suspended || moved - conn->seen >= GB_LIMITS_PROGRESS_BYTES) {
+        conn->was_busy = true;
+        mark(conn, moved);
+    } else if (conn->http->loop->now_ms - conn->since_ms >= limit_ms) {
+        gb_http_cut(conn, answered ? GB_CONN_END_stalled : GB_CONN_END_request);
+    }
+}
+
+static void judge_silence(struct gb_http_conn *conn)
+{
+    const struct gb_limits_options *set = &conn->http->loop->limits->set;
+    int64_t waited_ms = conn->http->loop->now_ms - conn->since_ms;
+    uint64_t received = gb_http_socket_received(conn->fd);
+    if (conn->was_busy) {
+        conn->was_busy = false;
+        conn->arriving = false;
+        mark(conn, received);
+    } else if (!conn->arriving && received != conn->seen) {
+        conn->arriving = true; /* at most a period ago */
+        mark(conn, received);
+    } else if (conn->arriving && waited_ms >= set->request_ms) {
+        gb_http_cut(conn, GB_CONN_END_request);
+    } else if (!conn->arriving && set->idle_ms >= 0 && waited_ms >= set->idle_ms) {
+        gb_http_cut(conn, GB_CONN_END_idle);
+    }
+}
+
+/* How often a connection is looked at: so that nothing lasts much longer than its limit. */
+static int64_t period_ms(const struct gb_http *http)
+{
+    const struct gb_limits_options *set = &http->loop->limits->set;
+    int64_t least = set->request_ms < set->stall_ms ? set->request_ms : set->stall_ms;
+    if (set->idle_ms >= 0 && set->idle_ms < least) {
+        least = set->idle_ms;
+    }
+    return least / 4 > 16 ? least / 4 : 16;
+}
+
+/* libmicrohttpd 0.9.75 does not notice the end of a stream that comes together with the last bytes
+ * that it reads: it waits for an edge that was there already. So it is looked for here; soon while
+ * a body is to come, for that holds buffers. */
+static bool has_left(const struct gb_http_conn *conn)
+{
+    return !conn->suspended && !conn->request.answered && gb_http_socket_ended(conn->fd);
+}
+
+static void look_at(struct gb_deadline *deadline)
+{
+    struct gb_http_conn *conn =
+        (struct gb_http_conn *)(void *)((char *)deadline - offsetof(struct gb_http_conn, deadline));
+    if (has_left(conn)) {
+        gb_http_cut(conn, GB_CONN_END_client);
+    } else if (conn->request.begun) {
+        judge_request(conn);
+    } else {
+        judge_silence(conn);
+    }
+    if (!conn->cut) {
+        gb_http_watch(conn);
+    }
+}
+
+void gb_http_watch(struct gb_http_conn *conn)
+{
+    bool receiving = conn->request.begun && !conn->request.answered;
+    int64_t after_ms = receiving ? BODY_PERIOD_MS : period_ms(conn->http);
+    gb_loop_arm(conn->http->loop, &conn->deadline, conn->http->loop->now_ms + after_ms);
+}
+
+/* ---- what libmicrohttpd tells of sockets ----------------------------------------------------- */
+
+static struct gb_http_conn *open_conn(struct gb_http *http, struct MHD_Connection *mhd)
+{
+    struct gb_loop *loop = http->loop;
+    const struct gb_listener *listener = http->accepting;
+    uint64_t charge =
+        sizeof(struct gb_http_conn) + GB_HTTP_POOL_BYTES + (listener->tls ? GB_HTTP_TLS_BYTES : 0);
+    if (!gb_limits_take(loop->limits, charge)) {
+        return NULL;
+    }
+    struct gb_http_conn *conn = calloc(1, sizeof(*conn));
+    if (conn == NULL) {
+        gb_loop_give_bytes(loop, charge);
+        return NULL;
+    }
+    conn->http = http;
+    conn->mhd = mhd;
+    conn->listener = listener;
+    conn->refs = 1;
+    conn->tls = listener->tls;
+    conn->charge = charge;
+    conn->deadline.fire = look_at;
+    conn->fd = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+    name_peer(conn);
+    conn->since_ms = loop->now_ms;
+    conn->next = http->conns;
+    if (conn->next != NULL) {
+        conn->next->prev = conn;
+    }
+    http->conns = conn;
+    http->refs++;
+    gb_http_watch(conn);
+    return conn;
+}
+
+static void close_conn(struct gb_http_conn *conn)
+{
+    struct gb_http *http = conn->http;
+    if (conn->prev != NULL) {
+        conn->prev->next = conn->next;
+    } else {
+        http->conns = conn->next;
+    }
+    if (conn->next != NULL) {
+        conn->next->prev = conn->prev;
+    }
+    gb_wheel_drop(&http->loop->wheel, &conn->deadline);
+    if (!conn->cut) {
+        gb_metrics_end(http->loop->metrics, GB_CONN_END_client);
+    }
+    conn->closed = true;
+    conn->mhd = NULL;
+    gb_http_clean(conn);
+    gb_http_unref(conn);
+}
+
+static void notify_socket(void *arg, struct MHD_Connection *mhd, void **context,
+                          enum MHD_ConnectionNotificationCode code)
+{
+    struct gb_http *http = arg;
+    if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+        *context = open_conn(http, mhd);
+        http->accepted = true;
+        if (*context == NULL) {
+            int fd = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+            (void)shutdown(fd, SHUT_RDWR);
+        }
+        return;
+    }
+    if (*context != NULL) {
+        close_conn(*context);
+    }
+    gb_limits_end(http->loop->limits);
+}
+
+/* ---- daemons ------------------------------------------------------------------------------- */
+
+/* Lets libmicrohttpd do what there is to do, and asks when it wants to be called at the latest: a
+ * connection that was resumed, or has more in its buffers, tells by no descriptor. */
+static void run(struct gb_http_daemon *daemon)
+{
+    MHD_UNSIGNED_LONG_LONG timeout_ms = 0;
+    daemon->again = false;
+    if (MHD_run(daemon->mhd) != MHD_YES) {
+        gb_log_event(daemon->http->loop->log, GOBLIN_LOG_ERROR, "libmicrohttpd failed", NULL, 0);
+    }
+    if (daemon->again || MHD_get_timeout(daemon->mhd, &timeout_ms) == MHD_YES) {
+        (void)uv_timer_start(&daemon->timer, timed, daemon->again ? 0 : timeout_ms, 0);
+    } else {
+        (void)uv_timer_stop(&daemon->timer);
+    }
+}
+
+static void timed(uv_timer_t *timer)
+{
+    run(timer->data);
+}
+
+static void readable(uv_poll_t *poll, int status, int events)
+{
+    (void)status;
+    (void)events;
+    run(poll->data);
+}
+
+/* The text ends in a line end, and is made from what clients send. */
+static void log_message(void *arg, const char *format, va_list list)
+{
+    struct gb_http *http = arg;
+    char text[256];
+    if (!gb_log_wants(http->loop->log, GOBLIN_LOG_INFO)) {
+        return;
+    }
+    (void)vsnprintf(text, sizeof(text), format, list);
+    text[strcspn(text, "\r\n")] = '\0';
+    const struct gb_log_field field[] = {GB_LOG_TEXT("text", text)};
+    gb_log_event(http->loop->log, GOBLIN_LOG_INFO, "libmicrohttpd", field, 1);
+}
+
+/* Escapes are decoded by us, from the target as it came (http_path.h). */
+static size_t leave_escapes(void *arg, struct MHD_Connection *mhd, char *text)
+{
+    (void)arg;
+    (void)mhd;
+    return strlen(text);
+}
+
+#define FUNCTION(name) ((intptr_t)(name))
+
+/* Deadlines and the number of connections are ours. So is being strict: what libmicrohttpd 0.9.75
+ * refuses by itself comes with its head twice. */
+static struct MHD_Daemon *start_mhd(struct gb_http *http, bool tls)
+{
+    static const char tls_priorities[] =
+        "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2:%SERVER_PRECEDENCE";
+    const struct MHD_OptionItem plain[] = {
+        {MHD_OPTION_EXTERNAL_LOGGER, FUNCTION(log_message), http},
+        {MHD_OPTION_CONNECTION_MEMORY_LIMIT, GB_HTTP_POOL_BYTES, NULL},
+        {MHD_OPTION_CONNECTION_LIMIT, (intptr_t)http->loop->limits->set.connections, NULL},
+        {MHD_OPTION_CONNECTION_TIMEOUT, 0, NULL},
+        {MHD_OPTION_STRICT_FOR_CLIENT, 0, NULL},
+        {MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, NULL},
+        {MHD_OPTION_URI_LOG_CALLBACK, FUNCTION(gb_http_see_target), http},
+        {MHD_OPTION_UNESCAPE_CALLBACK, FUNCTION(leave_escapes), NULL},
+        {MHD_OPTION_NOTIFY_COMPLETED, FUNCTION(gb_http_complete), http},
+        {MHD_OPTION_NOTIFY_CONNECTION, FUNCTION(notify_socket), http},
+        {MHD_OPTION_END, 0, NULL},
+    };
+    const struct MHD_OptionItem secure[] = {
+        {MHD_OPTION_HTTPS_CERT_CALLBACK, 0, tls ? gb_http_certs_callback() : NULL},
+        {MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)(uintptr_t)tls_priorities},
+        {MHD_OPTION_END, 0, NULL},
+    };
+    unsigned flags = MHD_USE_ERROR_LOG | MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET |
+                     MHD_ALLOW_SUSPEND_RESUME | (tls ? (unsigned)MHD_USE_TLS : 0);
+    return MHD_start_daemon(flags, 0, NULL, NULL, gb_http_handle, http, MHD_OPTION_ARRAY, plain,
+                            MHD_OPTION_ARRAY, tls ? secure : &secure[2], MHD_OPTION_END);
+}
+
+static int start_daemon(struct gb_http *http, struct gb_http_daemon **out, bool tls)
+{
+    struct gb_http_daemon *daemon = calloc(1, sizeof(*daemon));
+    if (daemon == NULL) {
+        return -ENOMEM;
+    }
+    daemon->http = http;
+    daemon->mhd = start_mhd(http, tls);
+    if (daemon->mhd == NULL) {
+        free(daemon);
+        return errno != 0 ? -errno : -ENOMEM;
+    }
+    const union MHD_DaemonInfo *info = MHD_get_daemon_info(daemon->mhd, MHD_DAEMON_INFO_EPOLL_FD);
+    int rc = uv_poll_init(&http->loop->uv, &daemon->poll, info->epoll_fd);
+    if (rc != 0) {
+        MHD_stop_daemon(daemon->mhd);
+        free(daemon);
+        return rc;
+    }
+    (void)uv_timer_init(&http->loop->uv, &daemon->timer);
+    daemon->poll.data = daemon->timer.data = daemon;
+    daemon->handles = 2;
+    (void)uv_poll_start(&daemon->poll, UV_READABLE, readable);
+    http->refs++;
+    *out = daemon;
+    return GOBLIN_OK;
+}
+
+static void handle_closed(uv_handle_t *handle)
+{
+    struct gb_http_daemon *daemon = handle->data;
+    struct gb_http *http = daemon->http;
+    if (--daemon->handles == 0) {
+        free(daemon);
+        let_go(http);
+    }
+}
+
+static void stop_daemon(struct gb_http_daemon *daemon)
+{
+    if (daemon == NULL) {
+        return;
+    }
+    (void)uv_poll_stop(&daemon->poll);
+    uv_close((uv_handle_t *)&daemon->poll, handle_closed);
+    uv_close((uv_handle_t *)&daemon->timer, handle_closed);
+    MHD_stop_daemon(daemon->mhd);
+    daemon->mhd = NULL;
+}
+
+/* ---- the protocol -------------------------------------------------------------------------- */
+
+static bool wants_tls(const struct gb_http_options *options)
+{
+    return options != NULL && options->certificate_count > 0;
+}
+
+static void stop(struct gb_loop *loop, void *state)
+{
+    struct gb_http *http = state;
+    (void)loop;
+    for (struct gb_http_conn *conn = http->conns; conn != NULL; conn = conn->next) {
+        gb_http_cut(conn, GB_CONN_END_drained);
+        gb_http_resume(conn);
+    }
+    stop_daemon(http->plain);
+    stop_daemon(http->secure);
+    let_go(http);
+}
+
+static int start(struct gb_loop *loop, const void *options, void **state,
+                 struct goblin_error *error)
+{
+    static const struct gb_http_options defaults;
+    struct gb_http *http = calloc(1, sizeof(*http));
+    if (http == NULL) {
+        return -ENOMEM;
+    }
+    http->loop = loop;
+    http->options = options != NULL ? options : &defaults;
+    http->refs = 1;
+    int rc = gb_http_tokens_load(&http->tokens, http->options->tokens_file, error);
+    if (rc >= 0 && wants_tls(http->options)) {
+        rc = gb_http_certs_load(&http->certs, http->options, error);
+    }
+    if (rc < 0) {
+        let_go(http);
+        return rc;
+    }
+    rc = start_daemon(http, &http->plain, false);
+    if (rc >= 0 && http->certs != NULL) {
+        rc = start_daemon(http, &http->secure, true);
+    }
+    if (rc < 0) {
+        if (error != NULL) {
+            (void)snprintf(error->text, sizeof(error->text), "libmicrohttpd: %s",
+                           goblin_strerror(rc));
+        }
+        stop(loop, http);
+        return rc;
+    }
+    *state = http;
+    return GOBLIN_OK;
+}
+
+static void accept_socket(struct gb_loop *loop, void *state, const struct gb_listener *listener,
+                          int fd)
+{
+    struct gb_http *http = state;
+    struct gb_http_daemon *daemon = listener->tls ? http->secure : http->plain;
+    struct sockaddr_storage address;
+    socklen_t len = sizeof(address);
+    memset(&address, 0, sizeof(address));
+    if (daemon == NULL || getpeername(fd, (struct sockaddr *)&address, &len) != 0) {
+        (void)close(fd);
+        gb_limits_end(loop->limits);
+        return;
+    }
+    http->accepting = listener;
+    http->accepted = false;
+    if (MHD_add_connection(daemon->mhd, fd, (struct sockaddr *)&address, len) != MHD_YES) {
+        gb_metrics_add(loop->metrics, GB_METRICS_accept_errors, 1);
+    }
+    http->accepting = NULL;
+    if (!http->accepted) {
+        gb_limits_end(loop->limits); /* else notify_socket hears of its end */
+    }
+    run(daemon);
+}
+
+static void report(struct gb_loop *loop, const char *event, const struct goblin_error *error)
+{
+    const struct gb_log_field field[] = {GB_LOG_TEXT("error", error->text)};
+    gb_log_event(loop->log, GOBLIN_LOG_ERROR, event, field, 1);
+}
+
+static void reload(struct gb_loop *loop, void *state)
+{
+    struct gb_http *http = state;
+    struct goblin_error error = {.text = ""};
+    struct gb_http_tokens *tokens = NULL;
+    if (gb_http_tokens_load(&tokens, http->options->tokens_file, &error) < 0) {
+        report(loop, "tokens kept as they were", &error);
+    } else {
+        gb_http_tokens_free(http->tokens);
+        http->tokens = tokens;
+    }
+    struct gb_http_certs *certs = NULL;
+    if (http->certs == NULL) {
+        return;
+    }
+    if (gb_http_certs_load(&certs, http->options, &error) < 0) {
+        report(loop, "certificates kept as they were", &error);
+        return;
+    }
+    gb_http_certs_unref(http->certs);
+    http->certs = certs;
+}
+
+static void drain(struct gb_loop *loop, void *state)
+{
+    struct gb_http *http = state;
+    (void)loop;
+    for (struct gb_http_conn *conn = http->conns; conn != NULL; conn = conn->next) {
+        if (!conn->request.begun) {
+            gb_http_cut(conn, GB_CONN_END_drained);
+        }
+    }
+}
+
+int gb_http_check(const struct gb_http_options *options, struct goblin_error *error)
+{
+    struct gb_http_tokens *tokens = NULL;
+    int rc = gb_http_tokens_load(&tokens, options->tokens_file, error);
+    gb_http_tokens_free(tokens);
+    if (rc >= 0 && wants_tls(options)) {
+        struct gb_http_certs *certs = NULL;
+        rc = gb_http_certs_load(&certs, options, error);
+        gb_http_certs_unref(certs);
+    }
+    return rc;
+}
+
+const struct gb_protocol gb_http_protocol = {
+    .name = "http",
+    .start = start,
+    .accept = accept_socket,
+    .reload = reload,
+    .drain = drain,
+    .stop = stop,
+};
