@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cli/config.h"
+#include "cli/memcached.h"
 #include "cli/verbs.h"
 
 static const struct gb_verb *const verbs[] = {
@@ -50,10 +51,11 @@ static void print_overview(FILE *out)
 {
     (void)fputs("usage: goblin VERB OPERANDS [OPTIONS]\n\n", out);
     for (size_t i = 0; i < VERB_COUNT; i++) {
-        (void)fprintf(out, "  %-8s %s\n", verbs[i]->name, verbs[i]->summary);
+        (void)fprintf(out, "  %-9s  %s\n", verbs[i]->name, verbs[i]->summary);
     }
-    (void)fputs("  help     explain the program, or one verb: goblin help VERB\n"
-                "  version  print the version\n\n"
+    (void)fputs("  memcached  Serves a store under memcached's own command line\n"
+                "  help       explain the program, or one verb: goblin help VERB\n"
+                "  version    print the version\n\n"
                 "DIR is a store's directory, or several, one per drive: DIR1,DIR2.\n"
                 "Exit codes: 0 done, 1 no such object or damage found, 2 wrong usage, 3 fault.\n",
                 out);
@@ -78,6 +80,10 @@ static enum gb_exit help(const char *name)
 {
     if (name == NULL) {
         print_overview(stdout);
+        return GB_EXIT_OK;
+    }
+    if (strcmp(name, "memcached") == 0) {
+        gb_memcached_help(stdout);
         return GB_EXIT_OK;
     }
     const struct gb_verb *verb = find_verb(name);
@@ -188,6 +194,9 @@ static enum gb_exit dispatch(int argc, char **argv)
     }
     if (strcmp(name, "version") == 0) {
         return version();
+    }
+    if (strcmp(name, "memcached") == 0) {
+        return gb_memcached_run(argc - first, argv + first);
     }
     const struct gb_verb *verb = find_verb(name);
     if (verb == NULL) {

@@ -30,7 +30,11 @@ for verb in $verbs; do
     esac
     section=$(sed -n "/^\.Ss $verb\$/,/^\.S[sh] /p" "$man/goblin.1" &&
         sed -n '/^\.Sh OPTIONS OF THE STORE/,/^\.Sh VERBS/p' "$man/goblin.1")
-    options=$("$GOBLIN" help "$verb" | grep -oE '^  (    |-[a-z], )--[a-z-]+' | sed 's/.*--//')
+    case $verb in
+    memcached) row='^-., --[a-z-]+' ;; # as memcached's own help looks
+    *) row='^  (    |-[a-z], )--[a-z-]+' ;;
+    esac
+    options=$("$GOBLIN" help "$verb" | grep -oE -- "$row" | sed 's/.*--//')
     for option in $options; do
         grep -qE -- "^\.It Fl (. , )?-?$option( |\$)|^\.It Fl . , -$option( |\$)" <<<"$section" ||
             complain "goblin.1 does not explain --$option under $verb"

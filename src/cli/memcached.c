@@ -1,0 +1,407 @@
+/* memcached's command line: see memcached.h. */
+#include "cli/memcached.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bits.h"
+#include "base/units.h"
+
+#define LEAST_MEMORY (16 * GB_MIB)
+
+enum effect {
+    EFFECT_PORT,
+    EFFECT_LISTEN,
+    EFFECT_TEXT,   /* const char *, borrowed from argv */
+    EFFECT_COUNT,  /* unsigned */
+    EFFECT_FLAG,   /* bool */
+    EFFECT_OCTAL,  /* unsigned */
+    EFFECT_MEMORY, /* in megabytes */
+    EFFECT_ITEM,
+    EFFECT_VERBOSE,
+    EFFECT_UDP,
+    EFFECT_PROTOCOL,
+    EFFECT_EXTENDED,
+    EFFECT_IGNORED, /* with a warning */
+    EFFECT_REFUSED,
+};
+
+struct row {
+    char letter;
+    const char *name;
+    const char *value; /* NULL: takes none */
+    enum effect effect;
+    size_t offset;
+    const char *help; /* of an ignored or refused one: why */
+};
+
+#define AT(member) offsetof(struct gb_memcached_settings, member)
+
+static const struct row rows[] = {
+    {'p', "port", "num", EFFECT_PORT, 0, "TCP port to listen on (default: 11211, -1: any, 0: off)"},
+    {'s', "unix-socket", "file", EFFECT_TEXT, AT(unix_path),
+     "unix socket to listen on (disables network support)"},
+    {'a', "unix-mask", "mask", EFFECT_OCTAL, AT(unix_mode),
+     "access mask for the unix socket, in octal (default: 700)"},
+    {'A', "enable-shutdown", NULL, EFFECT_FLAG, AT(shutdown), "obey the shutdown command"},
+    {'l', "listen", "addr", EFFECT_LISTEN, 0,
+     "address to listen on, with or without a port; several, parted by commas (default: all)"},
+    {'d', "daemon", NULL, EFFECT_FLAG, AT(daemon), "run as a daemon"},
+    {'r', "enable-coredumps", NULL, EFFECT_FLAG, AT(core_dumps), "maximize core file limit"},
+    {'u', "user", "user", EFFECT_TEXT, AT(user), "assume identity of <user> (only as root)"},
+    {'m', "memory-limit", "num", EFFECT_MEMORY, 0,
+     "memory in megabytes, for everything (default: 64)"},
+    {'M', "disable-evictions", NULL, EFFECT_FLAG, AT(keep_all),
+     "return an error when the store is full instead of evicting"},
+    {'c', "conn-limit", "num", EFFECT_COUNT, AT(connections),
+     "max simultaneous connections (default: 1024)"},
+    {'k', "lock-memory", NULL, EFFECT_FLAG, AT(lock_memory), "lock down all paged memory"},
+    {'v', "verbose", NULL, EFFECT_VERBOSE, 0, "log warnings; -vv logs events too"},
+    {'h', "help", NULL, EFFECT_FLAG, AT(help), "print this help and exit"},
+    {'V', "version", NULL, EFFECT_FLAG, AT(version), "print version and exit"},
+    {'P', "pidfile", "file", EFFECT_TEXT, AT(pid_file), "save PID in <file>"},
+    {'t', "threads", "num", EFFECT_COUNT, AT(threads),
+     "number of threads to use (default: one per core)"},
+    {'R', "max-reqs-per-event", "num", EFFECT_COUNT, AT(turn_commands),
+     "requests of a connection before others have their turn (default: 20)"},
+    {'b', "listen-backlog", "num", EFFECT_COUNT, AT(backlog),
+     "set the backlog queue limit (default: 1024)"},
+    {'B', "protocol", "name", EFFECT_PROTOCOL, 0, "protocol: ascii, or auto, which is the same"},
+    {'I', "max-item-size", "num", EFFECT_ITEM, 0,
+     "max value size (default: 1m, min: 1k, max: 1024m)"},
+    {'F', "disable-flush-all", NULL, EFFECT_FLAG, AT(no_flush), "disable flush_all command"},
+    {'X', "disable-dumping", NULL, EFFECT_FLAG, AT(no_dump),
+     "disable stats cachedump and lru_crawler metadump"},
+    {'W', "disable-watch", NULL, EFFECT_FLAG, AT(no_watch), "disable watch commands"},
+    {'Y', "auth-file", "file", EFFECT_TEXT, AT(auth_file), "authenticate clients: lines user:pass"},
+    {'o', "extended", "list", EFFECT_EXTENDED, 0,
+     "comma separated list of\n"
+     "    ext_path=<dir>:<size>  the store, kept over restarts (default: a scratch directory)\n"
+     "    idle_timeout=<sec>     timeout for idle connections (default: 0, none)"},
+    {'U', "udp-port", "num", EFFECT_UDP, 0, NULL},
+    {'C', "disable-cas", NULL, EFFECT_IGNORED, 0, "every object has a version"},
+    {'f', "slab-growth-factor", "num", EFFECT_IGNORED, 0, "there are no slab classes"},
+    {'n', "slab-min-size", "bytes", EFFECT_IGNORED, 0, "there are no slab classes"},
+    {'L', "enable-largepages", NULL, EFFECT_IGNORED, 0, "memory is mapped as the store needs it"},
+    {'D', "delimiter", "char", EFFECT_IGNORED, 0, "there are no statistics by prefix"},
+    {'N', "napi-ids", "num", EFFECT_IGNORED, 0, "connections are spread by their number"},
+    {'i', "license", NULL, EFFECT_IGNORED, 0, "see the LICENSE that was installed"},
+    {'e', "memory-file", "file", EFFECT_REFUSED, 0, "give -o ext_path=DIR:SIZE instead"},
+    {'S', "enable-sasl", NULL, EFFECT_REFUSED, 0, "it needs the binary protocol; give -Y FILE"},
+    {'Z', "enable-ssl", NULL, EFFECT_REFUSED, 0, "TLS is not served here"},
+};
+enum { ROWS = sizeof(rows) / sizeof(rows[0]) };
+
+/* Suboptions of -o that tune what is not here. */
+static const char *const ignored[] = {
+    "maxconns_fast",
+    "no_maxconns_fast",
+    "hashpower",
+    "tail_repair_time",
+    "hash_algorithm",
+    "lru_crawler",
+    "no_lru_crawler",
+    "lru_crawler_sleep",
+    "lru_crawler_tocrawl",
+    "read_buf_mem_limit",
+    "lru_maintainer",
+    "no_lru_maintainer",
+    "hot_lru_pct",
+    "warm_lru_pct",
+    "hot_max_factor",
+    "warm_max_factor",
+    "temporary_ttl",
+    "slab_reassign",
+    "no_slab_reassign",
+    "slab_automove",
+    "no_slab_automove",
+    "slab_automove_ratio",
+    "slab_automove_window",
+    "slab_chunk_max",
+    "watcher_logbuf_size",
+    "worker_logbuf_size",
+    "track_sizes",
+    "no_hashexpand",
+    "inline_ascii_resp",
+    "no_inline_ascii_resp",
+    "no_drop_privileges",
+    "drop_privileges",
+    "resp_obj_mem_limit",
+    "sock_cookie_id",
+    "slab_automove_freeratio",
+    "ext_page_size",
+    "ext_wbuf_size",
+    "ext_threads",
+    "ext_item_size",
+    "ext_item_age",
+    "ext_low_ttl",
+    "ext_drop_unread",
+    "ext_recache_rate",
+    "ext_compact_under",
+    "ext_drop_under",
+    "ext_max_frag",
+    "ext_max_sleep",
+    "modern",
+    "no_modern",
+};
+
+/* ---- values -------------------------------------------------------------------------------- */
+
+static int parse_number(const char *text, unsigned long long most, unsigned long long *out)
+{
+    char *end = NULL;
+    errno = 0;
+    *out = strtoull(text, &end, 10);
+    return text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0 || *out > most ? -EINVAL
+                                                                                       : 0;
+}
+
+static int wrong(const struct row *row, const char *text, struct goblin_error *error)
+{
+    return gb_say_explain(error, "-%c %s: not a value for --%s", row->letter, text, row->name);
+}
+
+static int parse_item(struct gb_memcached_settings *settings, const struct row *row,
+                      const char *text, struct goblin_error *error)
+{
+    uint64_t bytes = 0;
+    if (gb_units_parse_size(text, &bytes) != 0 || bytes < GB_KIB || bytes > GB_GIB) {
+        return wrong(row, text, error);
+    }
+    settings->item_bytes = bytes;
+    return GOBLIN_OK;
+}
+
+static int parse_memory(struct gb_memcached_settings *settings, const struct row *row,
+                        const char *text, struct goblin_error *error)
+{
+    unsigned long long megabytes = 0;
+    if (parse_number(text, 1u << 30, &megabytes) != 0) {
+        return wrong(row, text, error);
+    }
+    settings->memory_bytes = megabytes * GB_MIB;
+    if (settings->memory_bytes < LEAST_MEMORY) {
+        (void)gb_say(GB_EXIT_OK, "memcached: -m %s: less than 16 is not enough; taking 16", text);
+        settings->memory_bytes = LEAST_MEMORY;
+    }
+    return GOBLIN_OK;
+}
+
+static int parse_listen(struct gb_memcached_settings *settings, char *text,
+                        struct goblin_error *error)
+{
+    for (char *rest = text, *item = NULL; (item = strsep(&rest, ",; ")) != NULL;) {
+        if (strncmp(item, "notls:", 6) == 0) {
+            item += 6;
+        }
+        if (item[0] == '\0') {
+            continue;
+        }
+        if (settings->listen_count == GB_MEMCACHED_LISTEN_MAX) {
+            return gb_say_explain(error, "-l: at most %u addresses", GB_MEMCACHED_LISTEN_MAX);
+        }
+        settings->listen[settings->listen_count++] = item;
+    }
+    return GOBLIN_OK;
+}
+
+/* "ext_path=DIR:SIZE" */
+static int parse_path(struct gb_memcached_settings *settings, const char *text,
+                      struct goblin_error *error)
+{
+    const char *colon = text == NULL ? NULL : strrchr(text, ':');
+    if (colon == NULL || colon == text ||
+        gb_units_parse_size(colon + 1, &settings->store_bytes) != 0) {
+        return gb_say_explain(error, "-o ext_path: give it as ext_path=DIR:SIZE");
+    }
+    free(settings->store);
+    settings->store = strndup(text, (size_t)(colon - text));
+    return settings->store == NULL ? -ENOMEM : GOBLIN_OK;
+}
+
+static int take_suboption(struct gb_memcached_settings *settings, const char *name,
+                          const char *value, struct goblin_error *error)
+{
+    unsigned long long number = 0;
+    if (strcmp(name, "ext_path") == 0) {
+        return parse_path(settings, value, error);
+    }
+    if (strcmp(name, "idle_timeout") == 0) {
+        if (value == NULL || parse_number(value, 1u << 30, &number) != 0) {
+            return gb_say_explain(error, "-o idle_timeout: give it in seconds");
+        }
+        settings->idle_ms = number == 0 ? -1 : (int64_t)number * 1000;
+        return GOBLIN_OK;
+    }
+    for (size_t i = 0; i < sizeof(ignored) / sizeof(ignored[0]); i++) {
+        if (strcmp(name, ignored[i]) == 0) {
+            (void)gb_say(GB_EXIT_OK, "memcached: -o %s has no meaning here", name);
+            return GOBLIN_OK;
+        }
+    }
+    return gb_say_explain(error, "-o %s: no such option", name);
+}
+
+static int parse_extended(struct gb_memcached_settings *settings, char *text,
+                          struct goblin_error *error)
+{
+    int result = GOBLIN_OK;
+    for (char *rest = text, *item = NULL; result >= 0 && (item = strsep(&rest, ",")) != NULL;) {
+        char *value = strchr(item, '=');
+        if (value != NULL) {
+            *value++ = '\0';
+        }
+        if (item[0] != '\0') {
+            result = take_suboption(settings, item, value, error);
+        }
+    }
+    return result;
+}
+
+static int parse_count(struct gb_memcached_settings *settings, const struct row *row,
+                       const char *text, int base, struct goblin_error *error)
+{
+    char *end = NULL;
+    unsigned long number = strtoul(text, &end, base);
+    if (text[0] < '0' || text[0] > '9' || *end != '\0' || number == 0 || number > 1u << 20) {
+        return wrong(row, text, error);
+    }
+    unsigned value = (unsigned)number;
+    memcpy((char *)settings + row->offset, &value, sizeof(value));
+    return GOBLIN_OK;
+}
+
+static int parse_port(struct gb_memcached_settings *settings, const struct row *row,
+                      const char *text, struct goblin_error *error)
+{
+    unsigned long long port = 0;
+    if (strcmp(text, "-1") == 0) {
+        settings->port = -1;
+    } else if (parse_number(text, 65535, &port) == 0) {
+        settings->port = (int)port;
+    } else {
+        return wrong(row, text, error);
+    }
+    return GOBLIN_OK;
+}
+
+static int take_row(struct gb_memcached_settings *settings, const struct row *row, char *text,
+                    struct goblin_error *error)
+{
+    switch (row->effect) {
+    case EFFECT_PORT:
+        return parse_port(settings, row, text, error);
+    case EFFECT_LISTEN:
+        return parse_listen(settings, text, error);
+    case EFFECT_TEXT:
+        memcpy((char *)settings + row->offset, &text, sizeof(const char *));
+        return GOBLIN_OK;
+    case EFFECT_COUNT:
+        return parse_count(settings, row, text, 10, error);
+    case EFFECT_OCTAL:
+        return parse_count(settings, row, text, 8, error);
+    case EFFECT_FLAG:
+        memcpy((char *)settings + row->offset, &(bool){true}, sizeof(bool));
+        return GOBLIN_OK;
+    case EFFECT_MEMORY:
+        return parse_memory(settings, row, text, error);
+    case EFFECT_ITEM:
+        return parse_item(settings, row, text, error);
+    case EFFECT_VERBOSE:
+        settings->verbose++;
+        return GOBLIN_OK;
+    case EFFECT_UDP:
+        return strcmp(text, "0") == 0 ? GOBLIN_OK
+                                      : gb_say_explain(error, "-U %s: UDP is not served", text);
+    case EFFECT_PROTOCOL:
+        return strcmp(text, "ascii") == 0 || strcmp(text, "auto") == 0
+                   ? GOBLIN_OK
+                   : gb_say_explain(error, "-B %s: only ascii is served", text);
+    case EFFECT_EXTENDED:
+        return parse_extended(settings, text, error);
+    case EFFECT_IGNORED:
+        (void)gb_say(GB_EXIT_OK, "memcached: -%c has no meaning here: %s", row->letter, row->help);
+        return GOBLIN_OK;
+    case EFFECT_REFUSED:
+        break;
+    }
+    return gb_say_explain(error, "-%c: %s", row->letter, row->help);
+}
+
+/* ---- the command line ---------------------------------------------------------------------- */
+
+static const struct row *find_row(int letter)
+{
+    for (size_t i = 0; i < ROWS; i++) {
+        if (rows[i].letter == letter) {
+            return &rows[i];
+        }
+    }
+    return NULL;
+}
+
+int gb_memcached_parse(struct gb_memcached_settings *settings, int argc, char **argv,
+                       struct goblin_error *error)
+{
+    struct option longs[ROWS + 1] = {0};
+    char letters[2 * ROWS + 2] = ":";
+    size_t len = 1;
+    *settings = (struct gb_memcached_settings){
+        .port = 11211,
+        .unix_mode = 0700,
+        .memory_bytes = 64 * GB_MIB,
+        .item_bytes = GB_MIB,
+        .connections = 1024,
+        .turn_commands = 20,
+        .backlog = 1024,
+        .idle_ms = -1,
+    };
+    for (size_t i = 0; i < ROWS; i++) {
+        int takes = rows[i].value != NULL ? required_argument : no_argument;
+        longs[i] = (struct option){.name = rows[i].name, .has_arg = takes, .val = rows[i].letter};
+        letters[len++] = rows[i].letter;
+        if (takes == required_argument) {
+            letters[len++] = ':';
+        }
+    }
+    opterr = 0;
+    optind = 0;
+    int result = GOBLIN_OK;
+    int answer = 0;
+    while (result >= 0 && (answer = getopt_long(argc, argv, letters, longs, NULL)) != -1) {
+        const struct row *row = find_row(answer);
+        if (row == NULL) {
+            result = gb_say_explain(error, "%s: %s", argv[optind - 1],
+                                    answer == ':' ? "needs a value" : "no such option");
+        } else {
+            result = take_row(settings, row, optarg, error);
+        }
+    }
+    if (result >= 0 && optind < argc) {
+        result = gb_say_explain(error, "%s: no operands are taken", argv[optind]);
+    }
+    return result < 0 ? result : GOBLIN_OK;
+}
+
+void gb_memcached_free(struct gb_memcached_settings *settings)
+{
+    free(settings->store);
+    settings->store = NULL;
+}
+
+void gb_memcached_help(FILE *out)
+{
+    (void)fputs("goblin memcached: Goblin under memcached's command line\n\n", out);
+    for (size_t i = 0; i < ROWS; i++) {
+        const struct row *row = &rows[i];
+        if (row->effect >= EFFECT_IGNORED || row->help == NULL) {
+            continue;
+        }
+        int used =
+            fprintf(out, "-%c, --%s%s%s%s", row->letter, row->name, row->value != NULL ? "=<" : "",
+                    row->value != NULL ? row->value : "", row->value != NULL ? ">" : "");
+        (void)fprintf(out, "%*s%s\n", used < 26 ? 26 - used : 1, "", row->help);
+    }
+}
