@@ -327,7 +327,7 @@ static void fill_store(struct gb_server_options *out, const struct gb_session *s
 {
     struct goblin_options *store = &out->store;
     bool is_new = is_empty_or_absent(session->dirs[0]);
-    store->create = true;
+    store->create = is_new || settings->store_bytes != 0;
     store->size_bytes = settings->store_bytes;
     store->segment_bytes = settings->segment_bytes;
     store->mode = (enum goblin_mode)settings->store_mode;

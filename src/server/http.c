@@ -550,6 +550,7 @@ int gb_http_check(const struct gb_http_options *options, struct goblin_error *er
 
 const struct gb_protocol gb_http_protocol = {
     .name = "http",
+    .example = "curl -T FILE http://ADDRESS/name && curl http://ADDRESS/name",
     .start = start,
     .accept = accept_socket,
     .reload = reload,

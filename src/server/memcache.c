@@ -153,6 +153,7 @@ static void stop(struct gb_loop *loop, void *state)
 
 const struct gb_protocol gb_memcache_protocol = {
     .name = "memcache",
+    .example = "printf 'set k 0 0 5\\r\\nhello\\r\\nget k\\r\\nquit\\r\\n' | nc HOST PORT",
     .start = start,
     .accept = accept_socket,
     .reload = reload,

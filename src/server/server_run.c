@@ -74,7 +74,7 @@ static void print_start(struct gb_server *server)
     for (unsigned i = 0; i < server->listener_count; i++) {
         const struct gb_listener *listener = &server->listeners[i];
         (void)printf("  %-9s %s\n", listener->protocol->name, listener->address);
-        if (listener->protocol->example != NULL && !listener->is_unix) {
+        if (listener->protocol->example != NULL && !listener->is_unix && !listener->tls) {
             (void)fputs("            ", stdout);
             print_example(listener);
             (void)fputc('\n', stdout);

@@ -195,6 +195,39 @@ static void sighup__opens_the_log_anew(void **state)
     expect_exit(process);
 }
 
+static void sigkill__loses_nothing_that_was_acknowledged_as_written(void **state)
+{
+    struct process *process = *state;
+    enum { OBJECTS = 200 };
+    char text[64];
+    start(process, NULL);
+    int fd = gb_client_open_at(process->address);
+    for (unsigned i = 0; i < OBJECTS; i++) {
+        (void)snprintf(text, sizeof(text), "sync k%u 5\n%05u", i, i);
+        gb_client_say(fd, text);
+    }
+    for (unsigned i = 0; i < OBJECTS; i++) {
+        gb_client_expect(fd, "OK\n");
+    }
+    assert_int_equal(kill(process->pid, SIGKILL), 0);
+    int status = 0;
+    assert_int_equal(TEMP_FAILURE_RETRY(waitpid(process->pid, &status, 0)), process->pid);
+    assert_true(WIFSIGNALED(status));
+    (void)close(fd);
+    process->serve->options.store.create = false;
+    start(process, NULL);
+    fd = gb_client_open_at(process->address);
+    for (unsigned i = 0; i < OBJECTS; i++) {
+        (void)snprintf(text, sizeof(text), "get k%u\n", i);
+        gb_client_say(fd, text);
+        (void)snprintf(text, sizeof(text), "VALUE 5\n%05u\n", i);
+        gb_client_expect(fd, text);
+    }
+    (void)close(fd);
+    assert_int_equal(kill(process->pid, SIGTERM), 0);
+    expect_exit(process);
+}
+
 static void watchdog__is_fed_while_all_loops_turn(void **state)
 {
     struct process *process = *state;
@@ -214,6 +247,7 @@ int main(void)
         ON_PROCESS(sigterm__finishes_what_has_begun),
         ON_PROCESS(a_second_signal__ends_the_waiting),
         ON_PROCESS(sighup__opens_the_log_anew),
+        ON_PROCESS(sigkill__loses_nothing_that_was_acknowledged_as_written),
         ON_PROCESS(watchdog__is_fed_while_all_loops_turn),
     };
     return cmocka_run_group_tests_name("serve_process", tests, NULL, NULL);
