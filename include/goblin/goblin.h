@@ -97,7 +97,8 @@ struct goblin_info {
     uint64_t resident;  /* value bytes in RAM now */
     uint32_t flags;     /* the caller's own */
     uint16_t meta_len;
-    uint8_t marks; /* the caller's own */
+    uint8_t marks;    /* the caller's own */
+    uint8_t accesses; /* gets of late, before this one: up to 15, aging; 0: none, perhaps ever */
 };
 
 enum goblin_condition {

@@ -232,6 +232,7 @@ static inline void gb_item_describe(const struct gb_item *item, struct goblin_in
         .flags = atomic_load_explicit(&item->flags, memory_order_relaxed),
         .meta_len = (uint16_t)meta_len,
         .marks = gb_marks_of(packed),
+        .accesses = atomic_load_explicit(&item->heat, memory_order_relaxed) >> 4,
     };
 }
 
