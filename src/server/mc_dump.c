@@ -29,7 +29,8 @@ struct gb_mc_dump {
 static char *write_line(const struct gb_mc_dump *dump, struct gb_mc_text key,
                         const struct goblin_info *info, char *to)
 {
-    const struct gb_mc_object object = {.size = info->size, .cas = info->version};
+    const struct gb_mc_object object = {
+        .size = info->size, .cas = info->version, .fetched = info->accesses > 0};
     int64_t expires_s = info->expires_ms / 1000;
     switch (dump->form) {
     case GB_MC_DUMP_MG:

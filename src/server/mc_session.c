@@ -68,6 +68,7 @@ void gb_mc_session_describe(const struct gb_mc_session *session, const struct go
         .cas = info->version,
         .left_s = gb_mc_left_s(info->expires_ms, session->home->loop->wall_ms),
         .client_flags = info->flags,
+        .fetched = info->accesses > 0,
         .stale = (info->marks & GB_MC_STALE) != 0,
         .sent = (info->marks & GB_MC_SENT) != 0,
     };
