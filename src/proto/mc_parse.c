@@ -59,6 +59,11 @@ bool gb_mc_parser_idle(const struct gb_mc_parser *parser)
     return parser->mode == MODE_LINE;
 }
 
+bool gb_mc_parser_in_keys(const struct gb_mc_parser *parser)
+{
+    return parser->mode == MODE_KEYS;
+}
+
 static bool reads_keys(enum gb_mc_verb verb)
 {
     return verb == GB_MC_GET || verb == GB_MC_GETS || verb == GB_MC_GAT || verb == GB_MC_GATS;

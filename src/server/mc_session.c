@@ -8,6 +8,8 @@
 #include "server/mc_auth.h"
 #include "server/mc_watch.h"
 
+enum { HINTS = 16 };
+
 /* ---- answers ------------------------------------------------------------------------------- */
 
 void gb_mc_session_say(struct gb_mc_session *session, struct gb_mc_text text)
@@ -314,7 +316,7 @@ static ptrdiff_t carry_out(struct gb_mc_session *session, const struct gb_mc_par
     return (ptrdiff_t)used;
 }
 
-static ptrdiff_t on_bytes(struct gb_conn *conn, const unsigned char *bytes, size_t len)
+static ptrdiff_t take_one(struct gb_conn *conn, const unsigned char *bytes, size_t len)
 {
     struct gb_mc_session *session = gb_conn_state(conn);
     const char *data = (const char *)bytes;
@@ -348,6 +350,31 @@ static ptrdiff_t on_bytes(struct gb_conn *conn, const unsigned char *bytes, size
         break;
     }
     return (ptrdiff_t)used;
+}
+
+/* Has the store fetch for several keys at once what each would wait for in its turn. */
+static void look_ahead(struct gb_mc_session *session, const char *data, size_t len)
+{
+    struct gb_mc_text keys[HINTS];
+    struct goblin_slice slices[HINTS];
+    size_t count = gb_mc_parser_peek(&session->parser, data, len, keys, HINTS, &session->hinted);
+    for (size_t i = 0; i < count; i++) {
+        slices[i] = gb_mc_slice(keys[i]);
+    }
+    if (count > 1) {
+        goblin_hint(session->home->loop->store, slices, count);
+    }
+}
+
+static ptrdiff_t on_bytes(struct gb_conn *conn, const unsigned char *bytes, size_t len)
+{
+    struct gb_mc_session *session = gb_conn_state(conn);
+    if (session->hinted == 0) {
+        look_ahead(session, (const char *)bytes, len);
+    }
+    ptrdiff_t used = take_one(conn, bytes, len);
+    session->hinted -= used > 0 ? gb_min((uint64_t)used, session->hinted) : session->hinted;
+    return used;
 }
 
 /* ---- life ---------------------------------------------------------------------------------- */

@@ -93,6 +93,7 @@ struct gb_mc_session {
     struct gb_mc_watcher *watcher;
     struct gb_mc_dump *dump;
     uint64_t begun_ns;
+    size_t hinted; /* bytes of the input whose keys were hinted at */
     bool authenticated;
     gb_mc_step *next_step;
     union {

@@ -13,6 +13,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static struct gb_mcevents whole;
 static struct gb_mcevents pieces;
 
+static void peek(const struct gb_mc_parser *parser, const char *data, size_t size)
+{
+    enum { MOST = 8 };
+    struct gb_mc_text keys[MOST];
+    size_t covered = 0;
+    size_t count = gb_mc_parser_peek(parser, data, size, keys, MOST, &covered);
+    GB_ASSERT(count <= MOST && covered >= 1 && (covered <= size || covered == 1));
+    for (size_t i = 0; i < count; i++) {
+        GB_ASSERT(keys[i].len > 0 && keys[i].data >= data);
+        GB_ASSERT(keys[i].data + keys[i].len <= data + size);
+    }
+}
+
 static void answer(const char *data, size_t size)
 {
     static const struct gb_mc_object object = {.size = 1, .cas = 2, .stale = true};
@@ -21,6 +34,7 @@ static void answer(const char *data, size_t size)
     gb_mc_parser_init(&parser, 0);
     size_t used = 0;
     do {
+        peek(&parser, data + used, size - used);
         used += gb_mc_parse(&parser, data + used, size - used, &event);
         if (event.kind == GB_MC_REQUEST) {
             char out[GB_MC_META_HEAD_MAX];
