@@ -25,6 +25,7 @@ static const double put_count = 4e6;
 static const double get_objects = 2e6;
 static const double get_count = 8e6;
 static const double ram_objects = 1.5e6;
+static const double open_objects = 373165; /* of the study */
 
 struct micro_result {
     double put_per_s;
@@ -35,10 +36,13 @@ struct micro_result {
     double get_one_per_s;
     double get_two_per_s;
     double get_hinted_per_s;
+    double load_per_s;
     double get_resident_share;
     double ram_best; /* bytes an object, while the index grows under load */
     double ram_worst;
     double ram_last;
+    double open_checkpoint_s;
+    double open_summaries_s;
 };
 
 static uint64_t scaled(const struct gb_micro_options *options, double count)
@@ -139,6 +143,7 @@ static int micro_get(const struct gb_micro_options *options, struct micro_result
     double one = 0;
     double two = 0;
     double hinted = 0;
+    double loaded = 0;
     store.memory_bytes =
         at_least_smallest((double)store.objects * ITEM_GUESS_BYTES * 1.5 + 32.0 * MIB);
     int rc = gb_micro_store_open(&store, options, 0, error);
@@ -149,11 +154,15 @@ static int micro_get(const struct gb_micro_options *options, struct micro_result
     gets.threads = 1;
     gets.ahead = GB_MICRO_AHEAD_MAX;
     rc = rc < 0 ? rc : gb_micro_store_get(&store, &gets, &hinted, error);
+    gets.ahead = 1;
+    gets.load = true;
+    rc = rc < 0 ? rc : gb_micro_store_get(&store, &gets, &loaded, error);
     if (rc == 0) {
         goblin_stats(store.goblin, &stats);
         result->get_one_per_s = (double)gets.count / one;
         result->get_two_per_s = (double)(gets.count - gets.count % 2) / two;
         result->get_hinted_per_s = (double)gets.count / hinted;
+        result->load_per_s = (double)gets.count / loaded;
         result->get_resident_share =
             stats.gets ? (double)stats.hits_resident / (double)stats.gets : 0;
     }
@@ -186,6 +195,20 @@ static int micro_ram(const struct gb_micro_options *options, struct micro_result
     return rc;
 }
 
+static int micro_open(const struct gb_micro_options *options, struct micro_result *result,
+                      struct goblin_error *error)
+{
+    struct gb_micro_store store = {.objects = scaled(options, open_objects),
+                                   .value_bytes = GB_MICRO_LARGE_BYTES,
+                                   .memory_bytes = UINT64_C(1024) * MIB};
+    int rc = gb_micro_store_open(&store, options, 0, error);
+    rc = rc < 0 ? rc : gb_micro_store_load(&store, 0, store.objects, error);
+    rc = rc < 0 ? rc : gb_micro_store_reopen(&store, true, &result->open_checkpoint_s, error);
+    rc = rc < 0 ? rc : gb_micro_store_reopen(&store, false, &result->open_summaries_s, error);
+    gb_micro_store_close(&store);
+    return rc;
+}
+
 /* ---- the command --------------------------------------------------------------------------- */
 
 static void micro_print(const struct micro_result *result)
@@ -203,9 +226,15 @@ static void micro_print(const struct micro_result *result)
     printf("%-52s %12.0f  %.2f times one\n", "  one thread that knows 8 keys ahead and hints",
            result->get_hinted_per_s,
            result->get_one_per_s > 0 ? result->get_hinted_per_s / result->get_one_per_s : 0);
+    printf("%-52s %12.0f  %.2f times one\n", "  one thread, into a buffer of its own (goblin_load)",
+           result->load_per_s,
+           result->get_one_per_s > 0 ? result->load_per_s / result->get_one_per_s : 0);
     printf("%-52s %12.1f  best %.1f, worst %.1f while the index grew\n",
            "RAM an object with a 20-byte key, nothing resident", result->ram_last, result->ram_best,
            result->ram_worst);
+    printf("%-52s %12.3f  %.3f without its checkpoint\n",
+           "first get after opening 8,000-byte objects, seconds", result->open_checkpoint_s,
+           result->open_summaries_s);
 }
 
 static int micro_write(const struct gb_micro_options *options, const struct micro_result *result,
@@ -231,10 +260,13 @@ static int micro_write(const struct gb_micro_options *options, const struct micr
     gb_json_rounded(&json, "get_one_thread_per_s", result->get_one_per_s, 0);
     gb_json_rounded(&json, "get_two_threads_per_s", result->get_two_per_s, 0);
     gb_json_rounded(&json, "get_hinted_per_s", result->get_hinted_per_s, 0);
+    gb_json_rounded(&json, "load_one_thread_per_s", result->load_per_s, 0);
     gb_json_rounded(&json, "get_resident_share", result->get_resident_share, 4);
     gb_json_rounded(&json, "ram_per_object_bytes", result->ram_last, 1);
     gb_json_rounded(&json, "ram_per_object_best_bytes", result->ram_best, 1);
     gb_json_rounded(&json, "ram_per_object_worst_bytes", result->ram_worst, 1);
+    gb_json_rounded(&json, "open_checkpoint_s", result->open_checkpoint_s, 4);
+    gb_json_rounded(&json, "open_summaries_s", result->open_summaries_s, 4);
     gb_json_end(&json);
     int rc = gb_json_finish(&json);
     if (fclose(file) != 0 || rc < 0) {
@@ -258,7 +290,7 @@ static const struct gb_flag micro_flags[] = {
      .least = 1e-4,
      .most = 16,
      .value = "X",
-     .help = "of objects and operations; default 1: needs 3 GiB of disk, 2 of RAM"},
+     .help = "of objects and operations; default 1: needs 4 GiB of disk, 2 of RAM"},
     {.name = "out",
      .kind = GB_FLAG_TEXT,
      .offset = AT(out),
@@ -274,6 +306,7 @@ static int micro_run(const struct gb_micro_options *options, struct goblin_error
     rc = rc < 0 ? rc : micro_put(options, &result, error);
     rc = rc < 0 ? rc : micro_crowded(options, &result, error);
     rc = rc < 0 ? rc : micro_get(options, &result, error);
+    rc = rc < 0 ? rc : micro_open(options, &result, error);
     if (rc < 0) {
         return rc;
     }
@@ -290,8 +323,9 @@ int gb_cmd_micro(int argc, char **argv)
         printf("Usage: goblin-bench micro --dir SCRATCH [flags]\n\n"
                "Small calls at full speed: puts of 400 bytes over existing keys with a RAM log of\n"
                "1.5 times its live bytes and with headers filling four fifths of the memory, gets\n"
-               "of resident values by one and two threads and with keys known ahead, and the RAM\n"
-               "an object takes of which nothing is resident.\n\nFlags:\n");
+               "of resident values by one and two threads and with keys known ahead, the RAM an\n"
+               "object takes of which nothing is resident, and how long 373,165 objects take to\n"
+               "open.\n\nFlags:\n");
         gb_flags_help(micro_flags, stdout);
         return 0;
     }

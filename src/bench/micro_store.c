@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { RECORD_BYTES = 512 /* of the log, for a 400-byte value */ };
+enum { OVERHEAD_BYTES = 112 /* of a value in the log */ };
 
 struct getter {
     struct gb_micro_store *store;
@@ -23,15 +23,17 @@ struct getter {
     pthread_barrier_t *start;
     uint64_t count;
     unsigned ahead;
+    bool load;
     uint64_t seed;
     uint64_t begun_ns;
     uint64_t ended_ns;
     int result;
     size_t copied;
     unsigned char value[GB_MICRO_VALUE_BYTES];
+    struct goblin_buffer buffer;
 };
 
-static void micro_key(uint64_t number, char key[GB_MICRO_KEY_BYTES + 1])
+void gb_micro_store_key(uint64_t number, char key[GB_MICRO_KEY_BYTES + 1])
 {
     /* By hand: at millions a second, printf would be what is measured. */
     memset(key, '0', GB_MICRO_KEY_BYTES);
@@ -41,26 +43,37 @@ static void micro_key(uint64_t number, char key[GB_MICRO_KEY_BYTES + 1])
     }
 }
 
-static void micro_value(uint64_t number, unsigned char value[GB_MICRO_VALUE_BYTES])
+static void micro_value(uint64_t number, unsigned char *value)
 {
     memcpy(value, &number, sizeof(number));
+}
+
+void gb_micro_store_options(const struct gb_micro_store *store, const char **dirs,
+                            struct goblin_options *made)
+{
+    *made = (struct goblin_options)GOBLIN_OPTIONS_INIT;
+    dirs[0] = store->dir;
+    made->dirs = dirs;
+    made->dir_count = 1;
+    made->create = true;
+    made->size_bytes = store->size_bytes;
+    made->memory_bytes = store->memory_bytes;
+    made->durability = GOBLIN_DURABILITY_NONE;
 }
 
 int gb_micro_store_open(struct gb_micro_store *store, const struct gb_micro_options *options,
                         uint64_t puts, struct goblin_error *error)
 {
-    const char *const dirs[] = {store->dir};
-    struct goblin_options made = GOBLIN_OPTIONS_INIT;
+    const char *dirs[1];
+    struct goblin_options made;
     if ((size_t)snprintf(store->dir, sizeof(store->dir), "%s/goblin-micro-%d", options->dir,
                          (int)getpid()) >= sizeof(store->dir)) {
         return -ENAMETOOLONG;
     }
-    made.dirs = dirs;
-    made.dir_count = 1;
-    made.create = true;
-    made.size_bytes = (store->objects + puts) * RECORD_BYTES + (UINT64_C(512) << 20);
-    made.memory_bytes = store->memory_bytes;
-    made.durability = GOBLIN_DURABILITY_NONE;
+    store->value_bytes = store->value_bytes == 0 ? GB_MICRO_VALUE_BYTES : store->value_bytes;
+    store->size_bytes =
+        (store->objects + puts) * (store->value_bytes + OVERHEAD_BYTES) + (UINT64_C(512) << 20);
+    gb_micro_store_options(store, dirs, &made);
     int rc = gb_scratch_check(options->dir, made.size_bytes, error);
     rc = rc < 0 ? rc : gb_scratch_make(store->dir, error);
     rc = rc < 0 ? rc : goblin_open(&store->goblin, &made, error);
@@ -78,21 +91,20 @@ void gb_micro_store_close(struct gb_micro_store *store)
     }
 }
 
-static int micro_put(struct gb_micro_store *store, uint64_t number,
-                     unsigned char value[GB_MICRO_VALUE_BYTES])
+static int micro_put(struct gb_micro_store *store, uint64_t number, unsigned char *value)
 {
     char key[GB_MICRO_KEY_BYTES + 1];
-    micro_key(number, key);
+    gb_micro_store_key(number, key);
     micro_value(number, value);
     struct goblin_slice name = {key, GB_MICRO_KEY_BYTES};
-    struct goblin_slice bytes = {value, GB_MICRO_VALUE_BYTES};
+    struct goblin_slice bytes = {value, store->value_bytes};
     return goblin_put(store->goblin, name, bytes, NULL, NULL);
 }
 
 int gb_micro_store_load(struct gb_micro_store *store, uint64_t first, uint64_t end,
                         struct goblin_error *error)
 {
-    unsigned char value[GB_MICRO_VALUE_BYTES];
+    unsigned char value[GB_MICRO_LARGE_BYTES];
     memset(value, 0x5a, sizeof(value));
     for (uint64_t i = first; i < end; i++) {
         int rc = micro_put(store, i, value);
@@ -107,7 +119,7 @@ int gb_micro_store_load(struct gb_micro_store *store, uint64_t first, uint64_t e
 int gb_micro_store_overwrite(struct gb_micro_store *store, uint64_t count, double *seconds,
                              struct goblin_error *error)
 {
-    unsigned char value[GB_MICRO_VALUE_BYTES];
+    unsigned char value[GB_MICRO_LARGE_BYTES];
     struct gb_rng rng;
     memset(value, 0x5a, sizeof(value));
     gb_rng_init(&rng, count);
@@ -134,6 +146,20 @@ static int getter_on_chunk(void *arg, const struct goblin_chunk *chunk)
     return GOBLIN_CHUNK_DONE;
 }
 
+static bool getter_right(uint64_t number, const void *value, size_t len)
+{
+    return len == GB_MICRO_VALUE_BYTES && memcmp(value, &number, sizeof(number)) == 0;
+}
+
+static int getter_load(struct getter *getter, struct goblin_slice key, uint64_t number)
+{
+    int rc = goblin_load(getter->reader, key, &getter->buffer, NULL, NULL);
+    if (rc <= 0) {
+        return rc < 0 ? rc : -ENOENT;
+    }
+    return getter_right(number, getter->buffer.data, getter->buffer.len) ? 0 : GOBLIN_ECORRUPT;
+}
+
 static int getter_get(struct getter *getter, struct goblin_slice key, uint64_t number)
 {
     struct goblin_request request = {
@@ -143,16 +169,10 @@ static int getter_get(struct getter *getter, struct goblin_slice key, uint64_t n
     };
     getter->copied = 0;
     int rc = goblin_get(getter->reader, &request);
-    if (rc == GOBLIN_MISS) {
-        return -ENOENT;
+    if (rc <= 0) {
+        return rc < 0 ? rc : -ENOENT;
     }
-    if (rc < 0) {
-        return rc;
-    }
-    return getter->copied == sizeof(getter->value) &&
-                   memcmp(getter->value, &number, sizeof(number)) == 0
-               ? 0
-               : GOBLIN_ECORRUPT;
+    return getter_right(number, getter->value, getter->copied) ? 0 : GOBLIN_ECORRUPT;
 }
 
 /* Draws some keys and gets them. */
@@ -163,7 +183,7 @@ static int getter_some(struct getter *getter, struct gb_rng *rng, uint64_t count
     struct goblin_slice keys[GB_MICRO_AHEAD_MAX];
     for (uint64_t i = 0; i < count; i++) {
         numbers[i] = gb_rng_below(rng, getter->store->objects);
-        micro_key(numbers[i], names[i]);
+        gb_micro_store_key(numbers[i], names[i]);
         keys[i] = (struct goblin_slice){names[i], GB_MICRO_KEY_BYTES};
     }
     if (count > 1) {
@@ -171,7 +191,8 @@ static int getter_some(struct getter *getter, struct gb_rng *rng, uint64_t count
     }
     int rc = 0;
     for (uint64_t i = 0; i < count && rc == 0; i++) {
-        rc = getter_get(getter, keys[i], numbers[i]);
+        rc = getter->load ? getter_load(getter, keys[i], numbers[i])
+                          : getter_get(getter, keys[i], numbers[i]);
     }
     return rc;
 }
@@ -222,6 +243,7 @@ int gb_micro_store_get(struct gb_micro_store *store, const struct gb_micro_gets 
                                      .start = &start,
                                      .count = gets->count / threads,
                                      .ahead = gets->ahead,
+                                     .load = gets->load,
                                      .seed = i + 1};
         rc = goblin_reader_create(&getters[i].reader, store->goblin, NULL);
     }
@@ -240,6 +262,7 @@ int gb_micro_store_get(struct gb_micro_store *store, const struct gb_micro_gets 
     }
     for (unsigned i = 0; i < threads; i++) {
         goblin_reader_destroy(getters[i].reader);
+        goblin_buffer_free(&getters[i].buffer);
     }
     free(getters);
     if (rc < 0) {
