@@ -83,6 +83,8 @@ struct goblin_options {
      * what lay on them is missed. When one comes back after the store was opened without it, it is
      * emptied and used again, for what it holds may have been replaced since; an empty directory in
      * its place is used with `create`. A store in store mode does neither unasked (GOBLIN_EDRIVE).
+     * That an opening was missed is what the other drives know: bring one back together with one of
+     * those that were used without it, else what it holds is served as it was.
      * The same goes for segments of which neither header can be read (GOBLIN_ESEGMENT); after a
      * crash a cache also drops what they may have replaced. */
     bool degraded;     /* store mode: open without missing drives, or such segments */

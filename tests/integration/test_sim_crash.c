@@ -12,6 +12,7 @@
 
 #include "sim/simmodel.h"
 #include "sim/simrun.h"
+#include "sim/simrun_internal.h"
 
 #define FIXED_SEEDS 20u
 #define FRESH_SEEDS 30u
@@ -128,6 +129,41 @@ static void checker__lets_nothing_durably_deleted_come_back(void **state)
     simkey_fini(&key);
 }
 
+/* What they alone hold may be out of date, and nothing says so. */
+static void drives__that_missed_an_opening_never_come_back_alone(void **state)
+{
+    (void)state;
+    static struct simrun run;
+    struct simrun_result result = {.operations = 0};
+    bool missed[SIMRUN_DRIVES_MAX] = {false};
+    unsigned both = 0;
+    run = (struct simrun){.result = &result, .opened = true};
+    run.options = (struct goblin_options){.dir_count = 3, .mode = GOBLIN_MODE_CACHE};
+    gb_rng_init(&run.rng, 1);
+    run.disk = simdisk_create(1);
+    simdrives_init(&run, SIMRUN_DRIVES_MAX);
+    for (unsigned round = 0; round < 10000; round++) {
+        simdrives_draw(&run, SIMCRASH_POWER);
+        bool opens = simrun_chance(&run, 50);
+        unsigned current = 0;
+        unsigned late = 0;
+        for (unsigned i = 0; i < SIMRUN_DRIVES_MAX; i++) {
+            bool here = run.dirs[i] == run.drives[i].path;
+            current += here && !missed[i];
+            late += here && missed[i];
+            missed[i] = !here || (missed[i] && !opens);
+        }
+        assert_true(current > 0);
+        both += late > 0;
+        simdrives_note(&run, false);
+        if (opens) {
+            simdrives_note(&run, true);
+        }
+    }
+    assert_true(both > 100);
+    run.disk->ops->destroy(run.disk);
+}
+
 static void life__is_the_same_for_the_same_seed(void **state)
 {
     (void)state;
@@ -151,6 +187,7 @@ int main(void)
         cmocka_unit_test(checker__knows_what_each_crash_may_leave),
         cmocka_unit_test(checker__remembers_what_a_kill_left_and_a_power_cut_may_undo),
         cmocka_unit_test(checker__lets_nothing_durably_deleted_come_back),
+        cmocka_unit_test(drives__that_missed_an_opening_never_come_back_alone),
         cmocka_unit_test(life__is_the_same_for_the_same_seed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

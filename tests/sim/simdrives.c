@@ -16,13 +16,16 @@ void simdrives_init(struct simrun *run, unsigned count)
     }
 }
 
-static unsigned count_away(const struct simrun *run)
+/* Whether a drive other than `i` is there that the store was last open with. The others cannot know
+ * what became of the store without them, so they are never left alone. */
+static bool others_know(const struct simrun *run, unsigned i)
 {
-    unsigned away = 0;
-    for (unsigned i = 0; i < run->options.dir_count; i++) {
-        away += run->drives[i].away;
+    for (unsigned k = 0; k < run->options.dir_count; k++) {
+        if (k != i && !run->drives[k].away && !run->drives[k].behind) {
+            return true;
+        }
     }
-    return away;
+    return false;
 }
 
 static void take_away(struct simrun *run, unsigned i)
@@ -41,6 +44,7 @@ static void bring_back(struct simrun *run, unsigned i)
                        ++drive->replaced % 10);
         int rc = run->disk->ops->make_dir(run->disk, drive->path);
         rc = rc < 0 ? rc : run->disk->ops->sync_dir(run->disk, "/"); /* or it may go once more */
+        drive->behind = true;
         simrun_trace(run, "drive %u is replaced by %s: %d", i, drive->path, rc);
     } else {
         simrun_trace(run, "drive %u is back", i);
@@ -60,11 +64,19 @@ void simdrives_draw(struct simrun *run, enum simcrash crash)
     bool exact = run->options.mode == GOBLIN_MODE_CACHE || crash == SIMCRASH_NONE;
     if (run->drives[i].away) {
         bring_back(run, i);
-    } else if (exact && count_away(run) + 1 < count) {
+    } else if (exact && others_know(run, i)) {
         take_away(run, i);
     }
     for (i = 0; i < count; i++) {
         run->dirs[i] = run->drives[i].away ? run->drives[i].nowhere : run->drives[i].path;
+    }
+}
+
+void simdrives_note(struct simrun *run, bool open)
+{
+    for (unsigned i = 0; i < run->options.dir_count; i++) {
+        struct simdrive *drive = &run->drives[i];
+        drive->behind = drive->away || (drive->behind && !open);
     }
 }
 

@@ -177,8 +177,10 @@ static void power_up(struct simrun *run)
 
 static int open_once(struct simrun *run, struct goblin_error *error)
 {
+    simdrives_note(run, false);
     int rc = gb_store_open(&run->store, &run->options, simshell_create(run->disk), error);
     if (rc == GOBLIN_OK) {
+        simdrives_note(run, true);
         const struct goblin_reader_options options = {
             .buffers = (unsigned)simrun_below(run, 4),
             .requests = 1,

@@ -33,6 +33,7 @@ struct simdrive {
     char path[24];
     char nowhere[24];
     bool away;
+    bool behind;       /* an opening began since without what is, or was, there */
     unsigned replaced; /* times */
 };
 
@@ -129,6 +130,8 @@ bool simrun_hurt(struct simrun *run);
 void simdrives_init(struct simrun *run, unsigned count);
 /* Perhaps takes a drive away, brings it back as it was, or puts an empty directory in its place. */
 void simdrives_draw(struct simrun *run, enum simcrash crash);
+/* The store is being opened, or open, with the drives that are there. */
+void simdrives_note(struct simrun *run, bool open);
 /* What the store may say about it. */
 bool simdrives_explain(const char *line);
 
