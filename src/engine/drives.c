@@ -406,17 +406,29 @@ static void complete(struct gb_drive *drives, unsigned count, struct gb_identity
     }
 }
 
+/* The greatest epoch that a drive may have noted which is lost: `newest` is that of those that are
+ * there, and a crash may have met a lost one a step ahead of them, the last one even. */
+static uint64_t lost_epoch(const struct gb_drive *drives, unsigned count, uint64_t newest)
+{
+    bool lost = false;
+    for (unsigned i = 0; i < count; i++) {
+        lost |= drives[i].missing || drives[i].bereft;
+    }
+    return lost ? newest + 1 : newest;
+}
+
 int gb_drives_enter_epoch(struct gb_drive *drives, unsigned count, const struct gb_passage *passage,
                           struct goblin_error *error)
 {
     uint64_t least = UINT64_MAX;
-    uint64_t most = passage->beyond;
+    uint64_t most = 0;
     for (unsigned i = 0; i < count; i++) {
         if (!drives[i].missing) {
             least = gb_min(least, drives[i].identity.epoch);
             most = gb_max(most, drives[i].identity.epoch);
         }
     }
+    most = gb_max(passage->beyond, lost_epoch(drives, count, most));
     uint64_t last = count == 1 ? most + 1 : gb_align_down(most, 2) + 2;
     for (uint64_t epoch = least + 1; epoch <= last; epoch++) {
         for (unsigned i = 0; i < count; i++) {
