@@ -109,10 +109,12 @@ static void go_on(struct gb_deadline *deadline)
     }
 }
 
+/* Connections may take half of the budget by being there; the rest is for what they say, or they
+ * would leave each other nothing to be read with. */
 static bool has_spare_bytes(struct gb_limits *limits)
 {
     return atomic_load_explicit(&limits->used_bytes, memory_order_relaxed) + SPARE_BYTES <=
-           limits->set.network_bytes;
+           limits->set.network_bytes / 2;
 }
 
 /* False: no more in this round. */

@@ -4,7 +4,7 @@
  * Signals are blocked in every thread and taken by the main one, which does nothing else but ask
  * the loops, for the watchdog, whether they still turn.
  */
-#include <errno.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +20,7 @@
 #include "server/server_internal.h"
 
 #define WAIT_MOST_MS  1000
+#define MANY          1024u /* connections, whose memory is worth giving back */
 #define DRAIN_STEP_MS 5
 
 /* A loop's sign of life. */
@@ -34,6 +35,7 @@ struct process {
     struct pulse *pulses; /* one per loop */
     int64_t wait_ms;      /* between two looks */
     bool watched;
+    unsigned peak; /* of connections, since memory was given back to the system */
 };
 
 /* ---- words --------------------------------------------------------------------------------- */
@@ -147,6 +149,19 @@ static void reload(struct gb_server *server)
     (void)sd_notify(0, "READY=1");
 }
 
+/* The C library keeps what many connections have taken, in case they come again. */
+static void give_memory_back(struct process *process)
+{
+    unsigned now = atomic_load_explicit(&process->server->limits.connections, memory_order_relaxed);
+    if (now > process->peak) {
+        process->peak = now;
+    }
+    if (process->peak >= MANY && now < process->peak / 4) {
+        (void)malloc_trim(0);
+        process->peak = now;
+    }
+}
+
 static void wait_for_the_end(struct process *process)
 {
     for (;;) {
@@ -160,6 +175,7 @@ static void wait_for_the_end(struct process *process)
         if (process->watched) {
             ask_pulse(process);
         }
+        give_memory_back(process);
     }
 }
 
