@@ -5,11 +5,16 @@
 #include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sysexits.h>
 
 #include "base/bits.h"
 #include "base/units.h"
+#include "cli/say.h"
 
 #define LEAST_MEMORY (16 * GB_MIB)
+#define THREADS_MOST 64u
+#define TEST_CLOCK   256 /* has no letter */
 
 enum effect {
     EFFECT_PORT,
@@ -24,12 +29,14 @@ enum effect {
     EFFECT_UDP,
     EFFECT_PROTOCOL,
     EFFECT_EXTENDED,
+    EFFECT_FACTOR,
+    EFFECT_CHUNK,
     EFFECT_IGNORED, /* with a warning */
     EFFECT_REFUSED,
 };
 
 struct row {
-    char letter;
+    int letter;
     const char *name;
     const char *value; /* NULL: takes none */
     enum effect effect;
@@ -61,6 +68,7 @@ static const struct row rows[] = {
     {'v', "verbose", NULL, EFFECT_VERBOSE, 0, "log warnings; -vv logs events too"},
     {'h', "help", NULL, EFFECT_FLAG, AT(help), "print this help and exit"},
     {'V', "version", NULL, EFFECT_FLAG, AT(version), "print version and exit"},
+    {'i', "license", NULL, EFFECT_FLAG, AT(license), "print the license and exit"},
     {'P', "pidfile", "file", EFFECT_TEXT, AT(pid_file), "save PID in <file>"},
     {'t', "threads", "num", EFFECT_COUNT, AT(threads),
      "number of threads to use (default: one per core)"},
@@ -78,17 +86,19 @@ static const struct row rows[] = {
     {'Y', "auth-file", "file", EFFECT_TEXT, AT(auth_file), "authenticate clients: lines user:pass"},
     {'o', "extended", "list", EFFECT_EXTENDED, 0,
      "comma separated list of\n"
-     "    ext_path=<dir>:<size>  the store, kept over restarts (default: a scratch directory)\n"
+     "    ext_path=<dir>:<size>  the store, kept over restarts; several: one per drive\n"
+     "                           (default: a scratch directory)\n"
      "    idle_timeout=<sec>     timeout for idle connections (default: 0, none)"},
+    {TEST_CLOCK, "test-clock", NULL, EFFECT_FLAG, AT(test_clock),
+     "obey debugtime N, which moves the clock of expiries by N seconds; for tests"},
     {'U', "udp-port", "num", EFFECT_UDP, 0, NULL},
     {'C', "disable-cas", NULL, EFFECT_IGNORED, 0, "every object has a version"},
-    {'f', "slab-growth-factor", "num", EFFECT_IGNORED, 0, "there are no slab classes"},
-    {'n', "slab-min-size", "bytes", EFFECT_IGNORED, 0, "there are no slab classes"},
+    {'f', "slab-growth-factor", "num", EFFECT_FACTOR, 0, "there are no slab classes"},
+    {'n', "slab-min-size", "bytes", EFFECT_CHUNK, 0, "there are no slab classes"},
     {'L', "enable-largepages", NULL, EFFECT_IGNORED, 0, "memory is mapped as the store needs it"},
     {'D', "delimiter", "char", EFFECT_IGNORED, 0, "there are no statistics by prefix"},
     {'N', "napi-ids", "num", EFFECT_IGNORED, 0, "connections are spread by their number"},
-    {'i', "license", NULL, EFFECT_IGNORED, 0, "see the LICENSE that was installed"},
-    {'e', "memory-file", "file", EFFECT_REFUSED, 0, "give -o ext_path=DIR:SIZE instead"},
+    {'e', "memory-file", "file", EFFECT_IGNORED, 0, "what -o ext_path=DIR:SIZE holds stays"},
     {'S', "enable-sasl", NULL, EFFECT_REFUSED, 0, "it needs the binary protocol; give -Y FILE"},
     {'Z', "enable-ssl", NULL, EFFECT_REFUSED, 0, "TLS is not served here"},
 };
@@ -163,6 +173,36 @@ static int wrong(const struct row *row, const char *text, struct goblin_error *e
     return gb_say_explain(error, "-%c %s: not a value for --%s", row->letter, text, row->name);
 }
 
+static int ignore(const struct row *row)
+{
+    (void)gb_say(GB_EXIT_OK, "memcached: -%c has no meaning here: %s", row->letter, row->help);
+    return GOBLIN_OK;
+}
+
+/* What memcached checks of values that nothing here depends on. */
+static int parse_slabs(const struct row *row, const char *text, struct goblin_error *error)
+{
+    if (row->effect == EFFECT_FACTOR && strtod(text, NULL) <= 1.0) {
+        return gb_say_explain(error, "Factor must be greater than 1");
+    }
+    if (row->effect == EFFECT_CHUNK && strtol(text, NULL, 10) <= 0) {
+        return gb_say_explain(error, "Chunk size must be greater than 0");
+    }
+    return ignore(row);
+}
+
+static int parse_udp(const struct row *row, const char *text, struct goblin_error *error)
+{
+    unsigned long long port = 0;
+    if (strcmp(text, "-1") != 0 && parse_number(text, 65535, &port) != 0) {
+        return wrong(row, text, error);
+    }
+    if (strcmp(text, "-1") == 0 || port != 0) {
+        (void)gb_say(GB_EXIT_OK, "memcached: -U %s has no meaning here: UDP is not served", text);
+    }
+    return GOBLIN_OK;
+}
+
 static int parse_item(struct gb_memcached_settings *settings, const struct row *row,
                       const char *text, struct goblin_error *error)
 {
@@ -207,18 +247,31 @@ static int parse_listen(struct gb_memcached_settings *settings, char *text,
     return GOBLIN_OK;
 }
 
-/* "ext_path=DIR:SIZE" */
+/* "ext_path=DIR:SIZE". Where memcached's file still lies, the store is a directory beside it. */
 static int parse_path(struct gb_memcached_settings *settings, const char *text,
                       struct goblin_error *error)
 {
     const char *colon = text == NULL ? NULL : strrchr(text, ':');
-    if (colon == NULL || colon == text ||
-        gb_units_parse_size(colon + 1, &settings->store_bytes) != 0) {
-        return gb_say_explain(error, "-o ext_path: give it as ext_path=DIR:SIZE");
+    uint64_t bytes = 0;
+    if (colon == NULL || colon == text || gb_units_parse_size(colon + 1, &bytes) != 0) {
+        return gb_say_explain(error, "-o ext_path: give it as ext_path=DIR:SIZE, failed to parse");
     }
-    free(settings->store);
-    settings->store = strndup(text, (size_t)(colon - text));
-    return settings->store == NULL ? -ENOMEM : GOBLIN_OK;
+    if (settings->store_count == GB_MEMCACHED_STORES_MAX) {
+        return gb_say_explain(error, "-o ext_path: at most %u of them", GB_MEMCACHED_STORES_MAX);
+    }
+    char *path = malloc((size_t)(colon - text) + sizeof(".goblin"));
+    if (path == NULL) {
+        return -ENOMEM;
+    }
+    memcpy(path, text, (size_t)(colon - text));
+    path[colon - text] = '\0';
+    struct stat status;
+    if (stat(path, &status) == 0 && S_ISREG(status.st_mode)) {
+        memcpy(path + (colon - text), ".goblin", sizeof(".goblin"));
+    }
+    settings->stores[settings->store_count++] = path;
+    settings->store_bytes += bytes;
+    return GOBLIN_OK;
 }
 
 static int take_suboption(struct gb_memcached_settings *settings, const char *name,
@@ -241,7 +294,7 @@ static int take_suboption(struct gb_memcached_settings *settings, const char *na
             return GOBLIN_OK;
         }
     }
-    return gb_say_explain(error, "-o %s: no such option", name);
+    return gb_say_explain(error, "-o: Illegal suboption \"%s\"", name);
 }
 
 static int parse_extended(struct gb_memcached_settings *settings, char *text,
@@ -267,6 +320,11 @@ static int parse_count(struct gb_memcached_settings *settings, const struct row 
     unsigned long number = strtoul(text, &end, base);
     if (text[0] < '0' || text[0] > '9' || *end != '\0' || number == 0 || number > 1u << 20) {
         return wrong(row, text, error);
+    }
+    if (row->offset == AT(threads) && number > THREADS_MOST) {
+        (void)gb_say(GB_EXIT_OK, "memcached: -t %s: there are at most %u loops", text,
+                     THREADS_MOST);
+        number = THREADS_MOST;
     }
     unsigned value = (unsigned)number;
     memcpy((char *)settings + row->offset, &value, sizeof(value));
@@ -313,17 +371,18 @@ static int take_row(struct gb_memcached_settings *settings, const struct row *ro
         settings->verbose++;
         return GOBLIN_OK;
     case EFFECT_UDP:
-        return strcmp(text, "0") == 0 ? GOBLIN_OK
-                                      : gb_say_explain(error, "-U %s: UDP is not served", text);
+        return parse_udp(row, text, error);
     case EFFECT_PROTOCOL:
         return strcmp(text, "ascii") == 0 || strcmp(text, "auto") == 0
                    ? GOBLIN_OK
                    : gb_say_explain(error, "-B %s: only ascii is served", text);
     case EFFECT_EXTENDED:
         return parse_extended(settings, text, error);
+    case EFFECT_FACTOR:
+    case EFFECT_CHUNK:
+        return parse_slabs(row, text, error);
     case EFFECT_IGNORED:
-        (void)gb_say(GB_EXIT_OK, "memcached: -%c has no meaning here: %s", row->letter, row->help);
-        return GOBLIN_OK;
+        return ignore(row);
     case EFFECT_REFUSED:
         break;
     }
@@ -331,6 +390,15 @@ static int take_row(struct gb_memcached_settings *settings, const struct row *ro
 }
 
 /* ---- the command line ---------------------------------------------------------------------- */
+
+/* Which of its two codes memcached ends with when the option's value is wrong. */
+static int refusal_of(enum effect effect)
+{
+    return effect == EFFECT_PORT || effect == EFFECT_UDP || effect == EFFECT_ITEM ||
+                   effect == EFFECT_PROTOCOL || effect == EFFECT_REFUSED
+               ? EX_USAGE
+               : EXIT_FAILURE;
+}
 
 static const struct row *find_row(int letter)
 {
@@ -346,7 +414,7 @@ int gb_memcached_parse(struct gb_memcached_settings *settings, int argc, char **
                        struct goblin_error *error)
 {
     struct option longs[ROWS + 1] = {0};
-    char letters[2 * ROWS + 2] = ":";
+    char letters[2 * ROWS + 3] = ":";
     size_t len = 1;
     *settings = (struct gb_memcached_settings){
         .port = 11211,
@@ -357,38 +425,47 @@ int gb_memcached_parse(struct gb_memcached_settings *settings, int argc, char **
         .turn_commands = 20,
         .backlog = 1024,
         .idle_ms = -1,
+        .refusal = EXIT_FAILURE,
     };
     for (size_t i = 0; i < ROWS; i++) {
         int takes = rows[i].value != NULL ? required_argument : no_argument;
         longs[i] = (struct option){.name = rows[i].name, .has_arg = takes, .val = rows[i].letter};
-        letters[len++] = rows[i].letter;
-        if (takes == required_argument) {
-            letters[len++] = ':';
+        if (rows[i].letter != TEST_CLOCK) {
+            letters[len++] = (char)rows[i].letter;
+            letters[len] = ':';
+            len += takes == required_argument;
         }
     }
+    letters[len] = '\0';
     opterr = 0;
     optind = 0;
     int result = GOBLIN_OK;
     int answer = 0;
-    while (result >= 0 && (answer = getopt_long(argc, argv, letters, longs, NULL)) != -1) {
+    /* -h, -V and -i end it there and then. */
+    while (result >= 0 && !settings->help && !settings->version && !settings->license &&
+           (answer = getopt_long(argc, argv, letters, longs, NULL)) != -1) {
         const struct row *row = find_row(answer);
         if (row == NULL) {
+            settings->refusal = EXIT_FAILURE;
             result = gb_say_explain(error, "%s: %s", argv[optind - 1],
                                     answer == ':' ? "needs a value" : "no such option");
         } else {
+            settings->refusal = refusal_of(row->effect);
             result = take_row(settings, row, optarg, error);
         }
     }
-    if (result >= 0 && optind < argc) {
-        result = gb_say_explain(error, "%s: no operands are taken", argv[optind]);
+    for (int i = optind; result >= 0 && i < argc; i++) {
+        (void)gb_say(GB_EXIT_OK, "memcached: '%s' has no meaning here: it is no option", argv[i]);
     }
     return result < 0 ? result : GOBLIN_OK;
 }
 
 void gb_memcached_free(struct gb_memcached_settings *settings)
 {
-    free(settings->store);
-    settings->store = NULL;
+    for (size_t i = 0; i < settings->store_count; i++) {
+        free(settings->stores[i]);
+    }
+    settings->store_count = 0;
 }
 
 void gb_memcached_help(FILE *out)
@@ -396,12 +473,15 @@ void gb_memcached_help(FILE *out)
     (void)fputs("goblin memcached: Goblin under memcached's command line\n\n", out);
     for (size_t i = 0; i < ROWS; i++) {
         const struct row *row = &rows[i];
-        if (row->effect >= EFFECT_IGNORED || row->help == NULL) {
+        if (row->effect >= EFFECT_FACTOR || row->help == NULL) {
             continue;
         }
-        int used =
-            fprintf(out, "-%c, --%s%s%s%s", row->letter, row->name, row->value != NULL ? "=<" : "",
-                    row->value != NULL ? row->value : "", row->value != NULL ? ">" : "");
+        char letter[8] = "    ";
+        if (row->letter != TEST_CLOCK) {
+            (void)snprintf(letter, sizeof(letter), "-%c, ", row->letter);
+        }
+        int used = fprintf(out, "%s--%s%s%s%s", letter, row->name, row->value != NULL ? "=<" : "",
+                           row->value != NULL ? row->value : "", row->value != NULL ? ">" : "");
         (void)fprintf(out, "%*s%s\n", used < 26 ? 26 - used : 1, "", row->help);
     }
 }

@@ -1,8 +1,9 @@
 /*
  * `goblin memcached`: memcached's own command line, so that service files and test suites written
  * for it run unchanged. An option that has a meaning here has the same one; one that tunes what
- * Goblin does not have is accepted with a warning; one that would change what clients see (the
- * binary protocol, SASL, UDP) is refused.
+ * Goblin does not have (slabs, UDP) is accepted with a warning; one that would change what clients
+ * see (the binary protocol, SASL, TLS) is refused. Exit codes are memcached's: 1, or those of
+ * sysexits.h.
  *
  * memcached.c reads the command line, memcached_run.c does what it says.
  */
@@ -15,9 +16,8 @@
 
 #include <goblin/error.h>
 
-#include "cli/say.h"
-
 #define GB_MEMCACHED_LISTEN_MAX 16u
+#define GB_MEMCACHED_STORES_MAX 8u
 
 struct gb_memcached_settings {
     int port; /* -1: any, 0: none */
@@ -36,8 +36,9 @@ struct gb_memcached_settings {
     const char *pid_file;
     const char *user;
     const char *auth_file;
-    char *store; /* from ext_path; NULL: a scratch directory. Owned */
-    uint64_t store_bytes;
+    char *stores[GB_MEMCACHED_STORES_MAX]; /* from ext_path; none: a scratch directory. Owned */
+    size_t store_count;
+    uint64_t store_bytes; /* of all of them */
     unsigned verbose;
     bool daemon;
     bool lock_memory;
@@ -46,8 +47,11 @@ struct gb_memcached_settings {
     bool no_dump;
     bool no_watch;
     bool shutdown;
+    bool test_clock;
     bool help;
     bool version;
+    bool license;
+    int refusal; /* what to exit with, when something was refused */
 };
 
 /* Fills in what argv[1…] says over memcached's defaults; warnings go to standard error.
@@ -59,7 +63,7 @@ void gb_memcached_free(struct gb_memcached_settings *settings);
 /* -h: only what has a meaning here. */
 void gb_memcached_help(FILE *out);
 
-/* The program; argv[0] is not looked at. */
-enum gb_exit gb_memcached_run(int argc, char **argv);
+/* The program; argv[0] is not looked at. Returns the exit code. */
+int gb_memcached_run(int argc, char **argv);
 
 #endif

@@ -1,24 +1,25 @@
 /* Does what memcached's command line says: see memcached.h. */
 #include <errno.h>
-#include <fcntl.h>
 #include <ftw.h>
-#include <grp.h>
-#include <pwd.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sysexits.h>
 #include <unistd.h>
 
 #include "base/bits.h"
+#include "cli/daemon.h"
 #include "cli/memcached.h"
+#include "cli/say.h"
+#include "cli/testclock.h"
 #include "server/loop.h"
 #include "server/memcache.h"
 #include "server/server.h"
 
 #define ADDRESS_BYTES    160u
-#define SCRATCH_PER_BYTE 16u /* of memory, for the scratch store */
+#define FILES_BESIDE     1024u /* the store's, and logs */
+#define SCRATCH_PER_BYTE 16u   /* of memory, for the scratch store */
 
 struct work {
     struct gb_memcached_settings settings;
@@ -26,93 +27,34 @@ struct work {
     struct gb_memcache *memcache;
     char addresses[GB_MEMCACHED_LISTEN_MAX][ADDRESS_BYTES];
     char scratch[4096];
-    const char *dirs[1];
+    const char *dirs[GB_MEMCACHED_STORES_MAX];
+    struct gb_daemon_user user;
+    int ready_fd; /* who waits for the daemon; -1: nobody */
+    bool wrote_pid;
+    _Atomic int64_t clock_offset_ms;
 };
-
-/* ---- the process --------------------------------------------------------------------------- */
-
-static int explain_errno(struct goblin_error *error, const char *what)
-{
-    int fault = errno;
-    (void)gb_say_explain(error, "%s: %s", what, strerror(fault));
-    return fault == 0 ? -EIO : -fault;
-}
-
-static int become_user(const char *name, struct goblin_error *error)
-{
-    if (geteuid() != 0) {
-        return GOBLIN_OK; /* only root can; memcached says nothing either */
-    }
-    if (name == NULL) {
-        return gb_say_explain(error, "can't run as root without the -u switch");
-    }
-    const struct passwd *user = getpwnam(name);
-    if (user == NULL) {
-        return gb_say_explain(error, "-u %s: no such user", name);
-    }
-    if (user->pw_uid == 0) {
-        return GOBLIN_OK;
-    }
-    if (initgroups(name, user->pw_gid) != 0 || setgid(user->pw_gid) != 0 ||
-        setuid(user->pw_uid) != 0) {
-        return explain_errno(error, "cannot assume the identity of the user");
-    }
-    return GOBLIN_OK;
-}
-
-static int raise_limits(const struct gb_memcached_settings *settings, struct goblin_error *error)
-{
-    struct rlimit limit;
-    if (settings->core_dumps) {
-        limit = (struct rlimit){RLIM_INFINITY, RLIM_INFINITY};
-        if (setrlimit(RLIMIT_CORE, &limit) != 0) {
-            return explain_errno(error, "-r: cannot raise the limit on core files");
-        }
-    }
-    /* As memcached does: descriptors for all connections, and the store's. */
-    rlim_t wanted = settings->connections + (rlim_t)1024;
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < wanted) {
-        limit.rlim_cur = wanted;
-        limit.rlim_max = limit.rlim_max < wanted ? wanted : limit.rlim_max;
-        if (setrlimit(RLIMIT_NOFILE, &limit) != 0) {
-            return explain_errno(error, "-c: cannot raise the limit on open files");
-        }
-    }
-    return GOBLIN_OK;
-}
-
-/* The parent ends at once, as memcached's does. */
-static int go_into_background(struct goblin_error *error)
-{
-    pid_t pid = fork();
-    if (pid < 0) {
-        return explain_errno(error, "-d");
-    }
-    if (pid > 0) {
-        _exit(0);
-    }
-    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-    if (setsid() < 0 || null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(null, STDOUT_FILENO) < 0 ||
-        dup2(null, STDERR_FILENO) < 0) {
-        return explain_errno(error, "-d");
-    }
-    (void)close(null);
-    return GOBLIN_OK;
-}
 
 /* ---- the store ----------------------------------------------------------------------------- */
 
-static int make_scratch(struct work *work, struct goblin_error *error)
+static int say_errno(const char *what)
+{
+    (void)gb_say(GB_EXIT_FAULT, "memcached: %s: %s", what, strerror(errno));
+    return EX_OSERR;
+}
+
+static int make_scratch(struct work *work)
 {
     const char *parent = getenv("TMPDIR");
     int n = snprintf(work->scratch, sizeof(work->scratch), "%s/goblin-memcached-XXXXXX",
                      parent != NULL ? parent : "/var/tmp");
     if (n >= (int)sizeof(work->scratch) || mkdtemp(work->scratch) == NULL) {
-        int result = explain_errno(error, work->scratch);
+        int code = say_errno(work->scratch);
         work->scratch[0] = '\0';
-        return result;
+        return code;
     }
-    return GOBLIN_OK;
+    (void)gb_say(GB_EXIT_OK, "memcached: no ext_path: values lie in %s until the end",
+                 work->scratch);
+    return GB_DAEMON_CONTINUE;
 }
 
 static int remove_one(const char *path, const struct stat *status, int flag, struct FTW *walk)
@@ -131,19 +73,27 @@ static void remove_scratch(const struct work *work)
     }
 }
 
-static int fill_store(struct work *work, struct goblin_error *error)
+static void fill_store(struct work *work)
 {
     const struct gb_memcached_settings *settings = &work->settings;
     struct goblin_options *store = &work->server.store;
-    int result = settings->store == NULL ? make_scratch(work, error) : GOBLIN_OK;
-    work->dirs[0] = settings->store != NULL ? settings->store : work->scratch;
+    for (size_t i = 0; i < settings->store_count; i++) {
+        work->dirs[i] = settings->stores[i];
+    }
+    bool is_scratch = settings->store_count == 0;
+    if (is_scratch) {
+        work->dirs[0] = work->scratch;
+    }
     store->dirs = work->dirs;
-    store->dir_count = 1;
+    store->dir_count = is_scratch ? 1 : settings->store_count;
     store->create = true;
     store->mode = settings->keep_all ? GOBLIN_MODE_STORE : GOBLIN_MODE_CACHE;
     store->size_bytes =
-        settings->store != NULL ? settings->store_bytes : settings->memory_bytes * SCRATCH_PER_BYTE;
-    return result;
+        is_scratch ? settings->memory_bytes * SCRATCH_PER_BYTE : settings->store_bytes;
+    if (settings->test_clock) {
+        store->clock = gb_testclock_read;
+        store->clock_arg = &work->clock_offset_ms;
+    }
 }
 
 /* ---- addresses ----------------------------------------------------------------------------- */
@@ -198,9 +148,8 @@ static void fill_addresses(struct work *work)
 }
 
 /* memcached's own way to tell a test which ports it was given. */
-static void tell_ports(void *arg, struct gb_server *server)
+static void tell_ports(struct gb_server *server)
 {
-    (void)arg;
     const char *name = getenv("MEMCACHED_PORT_FILENAME");
     char temporary[4096];
     if (name == NULL ||
@@ -224,6 +173,30 @@ static void tell_ports(void *arg, struct gb_server *server)
     }
 }
 
+/* As with memcached, a pid file that cannot be written is no reason not to serve. */
+static void write_pid(struct work *work)
+{
+    const char *name = work->settings.pid_file;
+    FILE *file = name == NULL ? NULL : fopen(name, "we");
+    bool good = file != NULL && fprintf(file, "%ld\n", (long)getpid()) > 0;
+    good = file != NULL && fclose(file) == 0 && good;
+    if (name != NULL && !good) {
+        (void)say_errno(name);
+    }
+    work->wrote_pid = good;
+}
+
+static void become_ready(void *arg, struct gb_server *server)
+{
+    struct work *work = arg;
+    write_pid(work);
+    tell_ports(server);
+    if (work->ready_fd >= 0) {
+        gb_daemon_ready(work->ready_fd, work->settings.verbose == 0);
+        work->ready_fd = -1;
+    }
+}
+
 /* ---- all together -------------------------------------------------------------------------- */
 
 static void fill_server(struct work *work)
@@ -233,10 +206,10 @@ static void fill_server(struct work *work)
     server->memory_bytes = settings->memory_bytes;
     server->unix_mode = settings->unix_mode;
     server->backlog = (int)settings->backlog;
-    server->pid_file = settings->pid_file;
     server->threads = settings->threads;
     server->quiet_start = true;
-    server->on_ready = tell_ports;
+    server->on_ready = become_ready;
+    server->on_ready_arg = work;
     server->limits = (struct gb_limits_options){
         .connections = settings->connections,
         .turn_commands = settings->turn_commands,
@@ -245,10 +218,44 @@ static void fill_server(struct work *work)
     server->log.level = settings->verbose == 0   ? GOBLIN_LOG_ERROR
                         : settings->verbose == 1 ? GOBLIN_LOG_WARN
                                                  : GOBLIN_LOG_INFO;
+    fill_store(work);
     fill_addresses(work);
 }
 
-static int prepare(struct work *work, struct goblin_error *error)
+/* In memcached's order, but that the background begins before memory is locked: a lock does not
+ * pass to a child. */
+static int become(struct work *work)
+{
+    const struct gb_memcached_settings *settings = &work->settings;
+    int code = settings->core_dumps ? gb_daemon_allow_core() : GB_DAEMON_CONTINUE;
+    if (code == GB_DAEMON_CONTINUE) {
+        code = gb_daemon_raise_files(settings->connections + FILES_BESIDE);
+    }
+    if (code == GB_DAEMON_CONTINUE) {
+        code = gb_daemon_find_user(&work->user, settings->user);
+    }
+    for (size_t i = 0; code == GB_DAEMON_CONTINUE && i < settings->store_count; i++) {
+        code = gb_daemon_make_dir(&work->user, settings->stores[i]);
+    }
+    if (code == GB_DAEMON_CONTINUE && settings->daemon) {
+        code = gb_daemon_start(&work->ready_fd);
+    }
+    if (code == GB_DAEMON_CONTINUE && settings->lock_memory) {
+        gb_daemon_lock_memory();
+    }
+    if (code == GB_DAEMON_CONTINUE) {
+        code = gb_daemon_become(&work->user);
+    }
+    return code == GB_DAEMON_CONTINUE && settings->store_count == 0 ? make_scratch(work) : code;
+}
+
+static int say_fault(int code, const struct goblin_error *error)
+{
+    (void)gb_say(GB_EXIT_FAULT, "memcached: %s", error->text);
+    return code;
+}
+
+static int run(struct work *work)
 {
     const struct gb_memcached_settings *settings = &work->settings;
     const struct gb_memcache_options memcache = {
@@ -258,57 +265,49 @@ static int prepare(struct work *work, struct goblin_error *error)
         .no_dump = settings->no_dump,
         .no_watch = settings->no_watch,
         .shutdown = settings->shutdown,
+        .clock_offset_ms = settings->test_clock ? &work->clock_offset_ms : NULL,
     };
-    int result = raise_limits(settings, error);
-    if (result >= 0) {
-        result = gb_memcache_create(&work->memcache, &memcache, error);
-    }
-    if (result >= 0) {
-        result = become_user(settings->user, error);
-    }
-    if (result >= 0 && settings->daemon) {
-        result = go_into_background(error);
-    }
-    if (result >= 0 && settings->lock_memory && mlockall(MCL_CURRENT | MCL_FUTURE) != 0) {
-        (void)gb_say(GB_EXIT_OK, "memcached: warning: -k: memory not locked: %s", strerror(errno));
-    }
-    return result < 0 ? result : fill_store(work, error);
-}
-
-static enum gb_exit run(struct work *work)
-{
     struct goblin_error error = {{0}};
-    int result = prepare(work, &error);
-    if (result >= 0) {
-        fill_server(work);
-        result = gb_server_check(&work->server, &error);
+    if (gb_memcache_create(&work->memcache, &memcache, &error) < 0) {
+        return say_fault(EXIT_FAILURE, &error);
     }
-    if (result >= 0) {
-        result = gb_server_run(&work->server, &error);
+    fill_server(work);
+    int code = 0;
+    if (gb_server_check(&work->server, &error) < 0) {
+        code = say_fault(EX_USAGE, &error);
+    } else if (gb_server_run(&work->server, &error) < 0) {
+        code = say_fault(EX_OSERR, &error);
     }
     gb_memcache_destroy(work->memcache);
-    remove_scratch(work);
-    return result >= 0 ? GB_EXIT_OK
-                       : gb_say(result == GOBLIN_EOPTION ? GB_EXIT_USAGE : GB_EXIT_FAULT,
-                                "memcached: %s", error.text);
+    if (work->wrote_pid && unlink(settings->pid_file) != 0) {
+        (void)say_errno(settings->pid_file);
+    }
+    return code;
 }
 
-enum gb_exit gb_memcached_run(int argc, char **argv)
+int gb_memcached_run(int argc, char **argv)
 {
     struct work *work = calloc(1, sizeof(*work));
     struct goblin_error error = {{0}};
     if (work == NULL) {
-        return gb_say(GB_EXIT_FAULT, "memcached: %s", strerror(ENOMEM));
+        return say_errno("start");
     }
-    enum gb_exit code = GB_EXIT_OK;
+    work->ready_fd = -1;
+    int code = 0;
     if (gb_memcached_parse(&work->settings, argc, argv, &error) < 0) {
-        code = gb_say(GB_EXIT_USAGE, "memcached: %s; -h lists what there is", error.text);
+        code = work->settings.refusal;
+        (void)gb_say(GB_EXIT_USAGE, "memcached: %s; -h lists what there is", error.text);
     } else if (work->settings.help) {
         gb_memcached_help(stdout);
-    } else if (work->settings.version) {
-        (void)printf("memcached 1.6.18-goblin-%s\n", GOBLIN_VERSION);
+    } else if (work->settings.version || work->settings.license) {
+        (void)puts("memcached " GB_MC_VERSION_TEXT);
+        (void)fputs(work->settings.license ? "Apache License, Version 2.0\n" : "", stdout);
     } else {
-        code = run(work);
+        code = become(work);
+        if (code == GB_DAEMON_CONTINUE) {
+            code = run(work);
+        }
+        remove_scratch(work);
     }
     gb_memcached_free(&work->settings);
     free(work);

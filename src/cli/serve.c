@@ -6,11 +6,11 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/bits.h"
 #include "cli/serve_http.h"
+#include "cli/testclock.h"
 #include "cli/verbs.h"
 #include "server/memcache.h"
 #include "server/server.h"
@@ -348,15 +348,6 @@ struct protocols {
     _Atomic int64_t offset_ms; /* what the test's clock is ahead */
 };
 
-static int64_t read_test_clock(void *arg)
-{
-    const struct protocols *protocols = arg;
-    struct timespec now;
-    (void)clock_gettime(CLOCK_REALTIME, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000 +
-           atomic_load_explicit(&protocols->offset_ms, memory_order_relaxed);
-}
-
 static int make_protocols(struct protocols *out, struct gb_server_options *server,
                           const struct serve_settings *settings, struct goblin_error *error)
 {
@@ -366,8 +357,8 @@ static int make_protocols(struct protocols *out, struct gb_server_options *serve
         .clock_offset_ms = settings->test_clock ? &out->offset_ms : NULL,
     };
     if (settings->test_clock) {
-        server->store.clock = read_test_clock;
-        server->store.clock_arg = out;
+        server->store.clock = gb_testclock_read;
+        server->store.clock_arg = &out->offset_ms;
     }
     int result = gb_memcache_create(&out->memcache, &memcache, error);
     if (result >= 0) {

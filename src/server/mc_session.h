@@ -27,9 +27,6 @@
 #include "server/metrics.h"
 #include "server/server.h"
 
-/* Clients read the number for what they may ask. */
-#define GB_MC_VERSION_TEXT "1.6.18-goblin-" GOBLIN_VERSION
-
 /* The marks of an object (GOBLIN_MARKS) that are memcached's. */
 #define GB_MC_STALE 0x01u /* invalidated, still served */
 #define GB_MC_SENT  0x02u /* a client was told to make it anew */

@@ -22,6 +22,9 @@
 
 #include "server/protocol.h"
 
+/* Clients read the number for what they may ask. */
+#define GB_MC_VERSION_TEXT "1.6.18-goblin-" GOBLIN_VERSION
+
 struct gb_memcache;
 
 struct gb_memcache_options {

@@ -56,6 +56,7 @@ ask() { # port, what is sent, what must come back
 # As memcached's tests begin: any port, told by a file; memory, threads, verbosity.
 start -l 127.0.0.1 -p -1 -U 0 -m 64 -c 200 -t 2 -R 10 -b 64 -v -o modern,idle_timeout=60
 grep -q 'modern has no meaning' said || fail "no warning: $(cat said)"
+grep -q "values lie in $work/tmp/goblin-memcached-" said || fail "where is the store: $(cat said)"
 ask "$port" 'set k 7 0 5\r\nhello\r\nget k\r\n' $'STORED\nVALUE k 7 5\nhello\nEND'
 ask "$port" "set big 0 0 1048577\r\n$(head -c 1048577 /dev/zero | tr '\0' x)\r\n" \
     'SERVER_ERROR object too large for cache'
@@ -78,6 +79,29 @@ ask "$port" 'get k\r\n' "$(printf 'VALUE k 0 1500000\n%s\nEND' "$(head -c 150000
 ask "$port" 'flush_all\r\n' 'CLIENT_ERROR flush_all not allowed'
 stop
 
+# A file that memcached left at ext_path stays; the store lies beside it. Several: one per drive.
+echo extstore >theirs
+start -l 127.0.0.1:0 -m 16 -U 11211 -o "ext_path=$work/theirs:64M,ext_path=$work/second:64M"
+grep -q 'UDP is not served' said || fail "no warning: $(cat said)"
+ask "$port" 'set k 0 0 1\r\nx\r\n' STORED
+stop
+[ "$(cat theirs)" = extstore ] || fail 'the file of memcached was touched'
+[ -d theirs.goblin ] && [ -d second ] || fail "there are no two drives: $(ls)"
+
+# The test's clock, by which nothing waits for an expiry.
+start -l 127.0.0.1:0 -m 16 --test-clock
+ask "$port" 'set k 0 100 1\r\nx\r\ndebugtime 99\r\nget k\r\ndebugtime 2\r\nget k\r\n' \
+    $'STORED\nOK\nVALUE k 0 1\nx\nEND\nOK\nEND'
+stop
+
+# Without its password a client gets nowhere.
+echo me:secret >auth
+chmod 644 auth
+start -l 127.0.0.1:0 -m 16 -Y "$work/auth"
+ask "$port" 'get k\r\n' 'CLIENT_ERROR unauthenticated'
+ask "$port" 'set k 0 0 9\r\nme secret\r\nget k\r\n' $'STORED\nEND'
+stop
+
 # Several addresses; a unix socket alone.
 start -l 127.0.0.1,::1 -p -1 -m 16
 [ "$(grep -c '^TCP INET: ' ports)$(grep -c '^TCP INET6: ' ports)" = 11 ] || fail "$(cat ports)"
@@ -92,41 +116,92 @@ done
 [ "$(stat -c %a socket)" = 770 ] || fail "the socket has mode $(stat -c %a socket)"
 stop
 
-# -d returns at once and goes on behind.
+# -d returns when it listens, and goes on behind; a pid file that cannot be written is no obstacle.
 rm -f ports
 MEMCACHED_PORT_FILENAME=$work/ports "$GOBLIN" memcached "${me[@]}" -d -l 127.0.0.1 -p -1 -m 16 \
-    -P "$work/pid" || fail "-d ended with $?"
-await ports
-await pid
-ask "$(sed -n 's/^TCP INET: //p' ports)" 'set k 0 0 1\r\nx\r\n' STORED
+    -P "$work/pid" 2>said || fail "-d ended with $?"
 pid=$(cat pid)
+ask "$(sed -n 's/^TCP INET: //p' ports)" 'set k 0 0 1\r\nx\r\n' STORED
 kill "$pid"
 for _ in $(seq 400); do
-    [ -e pid ] || break
+    [ -d "/proc/$pid" ] || break
     sleep 0.05
 done
-[ ! -e pid ] || fail 'the daemon did not end'
+[ ! -e pid ] && [ ! -d "/proc/$pid" ] || fail 'the daemon did not end'
+"$GOBLIN" memcached "${me[@]}" -d -l 127.0.0.1:0 -m 16 -o "ext_path=/proc/none:64M" 2>said
+[ $? = 71 ] || fail 'a daemon without a store was started'
+start -l 127.0.0.1:0 -m 16 -P "$work/none/pid"
+grep -q 'none/pid: No such file' said || fail "no word about the pid file: $(cat said)"
+stop
+
+# As root it is nobody else's process until -u says whose.
+if [ "$(id -u)" = 0 ] && id nobody >/dev/null 2>&1; then
+    "$GOBLIN" memcached -l 127.0.0.1:0 -m 16 2>said
+    [ $? = 64 ] || fail "root without -u: $(cat said)"
+    chmod 711 "$work"
+    me=(-u nobody)
+    mkdir open && chmod 777 open
+    rm -f ports
+    MEMCACHED_PORT_FILENAME=$work/open/ports "$GOBLIN" memcached "${me[@]}" -l 127.0.0.1:0 -m 16 \
+        -k -o "ext_path=$work/nobodys:64M" &
+    pid=$!
+    pids+=("$pid")
+    await open/ports
+    [ "$(stat -c %u "/proc/$pid")" = "$(id -u nobody)" ] || fail '-u did not change the user'
+    [ "$(stat -c %U nobodys)" = nobody ] || fail 'the store is not the user'"'"'s'
+    ask "$(sed -n 's/^TCP INET: //p' open/ports)" 'set k 0 0 1\r\nx\r\n' STORED
+    stop
+    me=(-u "$(id -un)")
+else
+    echo 'left out: -u, which only root may use'
+fi
 
 # What cannot be served is refused, and -h does not promise it.
-refuse() { # what is said, options...
-    local wanted=$1
-    shift
-    "$GOBLIN" memcached "${me[@]}" "$@" 2>said && fail "$* was accepted"
+refuse() { # the code, what is said, options...
+    local code=$1 wanted=$2 got=0
+    shift 2
+    "$GOBLIN" memcached "${me[@]}" "$@" 2>said || got=$?
+    [ "$got" = "$code" ] || fail "$* ended with $got, not $code"
     grep -qF -- "$wanted" said || fail "$*: $(cat said)"
+    refused+=("$code $*")
 }
-refuse 'only ascii' -B binary
-refuse 'UDP is not served' -U 11211
-refuse 'TLS is not served' -Z
-refuse 'binary protocol' -S
-refuse 'no such option' -o nonsense
-refuse 'no such option' --nonsense
-refuse 'needs a value' -p
-refuse 'not a value for --max-item-size' -I 12
-refuse 'ext_path=DIR:SIZE' -o ext_path=nowhere
-refuse 'no operands' operand
+refused=()
+refuse 64 'only ascii' -B binary
+refuse 64 'TLS is not served' -Z
+refuse 64 'binary protocol' -S
+refused=() # so far memcached would have served; from here on it refuses too
+refuse 64 'only ascii' -B nonsense
+refuse 1 'Illegal suboption "nonsense"' -o nonsense
+refuse 1 'no such option' --nonsense
+refuse 1 'no such option' -q
+refuse 1 'needs a value' -p
+refuse 64 'not a value for --port' -p 70000
+refuse 64 'not a value for --udp-port' -U 70000
+refuse 64 'not a value for --max-item-size' -I 12
+refuse 1 'not a value for --conn-limit' -c 0
+refuse 1 'not a value for --threads' -t 0
+refuse 1 'not a value for --max-reqs-per-event' -R 0
+refuse 1 'Factor must be' -f 1
+refuse 1 'Chunk size must be' -n 0
+refuse 1 'ext_path=DIR:SIZE' -o ext_path=nowhere
+refuse 1 'in seconds' -o idle_timeout
+refuse 1 'authentication file' -Y "$work/none"
+refuse 71 '127.0.0.1' -l 127.0.0.1.2.3 -p 11211 -m 16
+if command -v memcached >/dev/null; then
+    theirs=(-s "$work/theirs.socket")
+    for line in "${refused[@]}"; do
+        [[ $line == *127.0.0.1* ]] && theirs=()
+        got=0
+        # shellcheck disable=SC2086 # options, none with a blank
+        timeout 20 memcached -u nobody "${theirs[@]}" ${line#* } >said 2>&1 || got=$?
+        [ "$got" = "${line%% *}" ] || fail "memcached ${line#* } ends with $got: $(cat said)"
+    done
+else
+    echo 'left out: how memcached, which is not installed, refuses the same'
+fi
 "$GOBLIN" memcached -V | grep -q '^memcached 1\.' || fail '-V'
 "$GOBLIN" memcached -h >help || fail '-h'
-for option in port listen memory-limit max-item-size extended; do
+for option in port listen memory-limit max-item-size extended test-clock; do
     grep -q -- "--$option" help || fail "-h does not show --$option"
 done
 for option in enable-ssl enable-sasl slab-growth-factor udp-port; do
