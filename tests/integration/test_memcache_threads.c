@@ -223,6 +223,73 @@ static void a_client_that_leaves_within_an_answer__frees_all(void **state)
     (void)close(other);
 }
 
+/* ---- values that cannot be stored ---------------------------------------------------------- */
+
+/* Sets objects of a size until one is refused; returns how many were not. */
+static unsigned fill_up(int fd, const char *name, size_t size)
+{
+    char line[128];
+    for (unsigned i = 0; i < 2000; i++) {
+        char key[32];
+        (void)snprintf(key, sizeof(key), "%s%u", name, i);
+        set_pattern(fd, key, size, i);
+        assert_true(read_line(fd, line, sizeof(line)));
+        if (strcmp(line, "STORED\r") != 0) {
+            assert_string_equal(line, "SERVER_ERROR out of memory storing object\r");
+            return i;
+        }
+    }
+    fail_msg("the store is never full");
+    return 0;
+}
+
+static void a_full_store__refuses_and_keeps_what_it_has(void **state)
+{
+    struct gb_serve *serve = *state;
+    serve->options.store.mode = GOBLIN_MODE_STORE;
+    serve->options.store.size_bytes = 64 * GB_MIB;
+    start(serve);
+    int fd = gb_client_open(serve);
+    set_pattern(fd, "kept", 50000, 7);
+    gb_client_expect(fd, "STORED\r\n");
+    assert_true(fill_up(fd, "streamed", 2000000) > 5); /* does not fit any more */
+    (void)fill_up(fd, "whole", 100000);                /* nor do smaller ones, then */
+    /* Room may have been won meanwhile; then another is refused. */
+    size_t size = 50000;
+    for (uint64_t seed = 8;; seed++) {
+        char line[128];
+        assert_true(seed < 100);
+        set_pattern(fd, "kept", 20000000, seed);
+        assert_true(read_line(fd, line, sizeof(line)));
+        if (strcmp(line, "STORED\r") != 0) {
+            gb_client_say(fd, "get kept\r\n");
+            expect_pattern(fd, "kept", size, seed - 1);
+            gb_client_expect(fd, "END\r\n");
+            break;
+        }
+        size = 20000000;
+    }
+    (void)close(fd);
+}
+
+static void a_cache__drops_what_a_refused_set_was_to_replace(void **state)
+{
+    struct gb_serve *serve = *state;
+    start_with(serve, (struct gb_memcache_options){.value_max_bytes = 1000});
+    int fd = gb_client_open(serve);
+    ask(fd, "set k 0 0 1\r\nx\r\nset l 0 0 1\r\ny\r\n", "STORED\r\nSTORED\r\n");
+    set_pattern(fd, "k", 1001, 1);
+    gb_client_expect(fd, "SERVER_ERROR object too large for cache\r\n");
+    ask(fd, "get k\r\nappend l 0 0 1001 noreply\r\n", "END\r\n");
+    char *value = calloc(1, 1003);
+    assert_non_null(value);
+    memcpy(value + 1001, "\r\n", 2);
+    gb_client_send(fd, value, 1003);
+    free(value);
+    ask(fd, "get l\r\n", "VALUE l 0 1\r\ny\r\nEND\r\n");
+    (void)close(fd);
+}
+
 /* ---- many clients -------------------------------------------------------------------------- */
 
 static void many_clients_after_one_missing_key__have_one_winner(void **state)
@@ -519,6 +586,8 @@ int main(void)
         MEMCACHE_TEST(meta_answers__keep_their_texts_until_the_disk_has_answered),
         MEMCACHE_TEST(a_client_that_leaves_within_a_value__stores_nothing),
         MEMCACHE_TEST(a_client_that_leaves_within_an_answer__frees_all),
+        MEMCACHE_TEST(a_full_store__refuses_and_keeps_what_it_has),
+        MEMCACHE_TEST(a_cache__drops_what_a_refused_set_was_to_replace),
         MEMCACHE_TEST(many_clients_after_one_missing_key__have_one_winner),
         MEMCACHE_TEST(many_clients_who_count__lose_nothing),
         MEMCACHE_TEST(debugtime__moves_expiries),
