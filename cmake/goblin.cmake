@@ -30,6 +30,23 @@ function(goblin_room name)
     endforeach()
 endfunction()
 
+# A file of a room as bytes in its library: const unsigned char <symbol>[], const size_t <symbol>_len.
+function(goblin_embed room name symbol)
+    set(source ${CMAKE_SOURCE_DIR}/src/${room}/${name})
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${source})
+    file(READ ${source} hex HEX)
+    string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${hex}")
+    set(made ${CMAKE_BINARY_DIR}/embedded/${symbol}.c)
+    file(CONFIGURE OUTPUT ${made} CONTENT "/* ${name} */
+#include <stddef.h>
+extern const unsigned char ${symbol}[];
+extern const size_t ${symbol}_len;
+const unsigned char ${symbol}[] = {${bytes}};
+const size_t ${symbol}_len = sizeof(${symbol});
+")
+    target_sources(goblin_${room} PRIVATE ${made})
+endfunction()
+
 # A program is all C files of src/<room>; the ones that are not its main() form a library, so that
 # tests can link them.
 function(goblin_program name room)

@@ -92,6 +92,7 @@ static const char *allowed(const struct gb_http_conn *conn)
     bool endpoint = gb_http_text_equal(path, GB_HTTP_TEXT("/healthz")) ||
                     gb_http_text_equal(path, GB_HTTP_TEXT("/readyz")) ||
                     gb_http_text_equal(path, GB_HTTP_TEXT("/metrics")) ||
+                    gb_http_text_equal(path, GB_HTTP_TEXT("/status")) ||
                     gb_http_text_equal(path, GB_HTTP_TEXT("/"));
     return endpoint || conn->http->options->read_only ? "GET, HEAD, OPTIONS"
                                                       : "GET, HEAD, PUT, DELETE, OPTIONS";

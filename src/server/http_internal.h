@@ -10,7 +10,7 @@
  *     http_put.c       PUT and DELETE
  *     http_upload.c    the body of a PUT, gathered or streamed
  *     http_list.c      the keys of a prefix
- *     http_status.c    health and metrics
+ *     http_status.c    health, metrics, and the page that draws them (status.html)
  *     http_tokens.c    who may do what
  *     http_tls.c       certificates
  *
@@ -239,5 +239,10 @@ void gb_http_list_clean(struct gb_http_conn *conn);
 enum MHD_Result gb_http_health(struct gb_http_conn *conn, struct gb_http_input *input);
 enum MHD_Result gb_http_readiness(struct gb_http_conn *conn, struct gb_http_input *input);
 enum MHD_Result gb_http_metrics(struct gb_http_conn *conn, struct gb_http_input *input);
+enum MHD_Result gb_http_status(struct gb_http_conn *conn, struct gb_http_input *input);
+
+/* status.html, from the build. */
+extern const unsigned char gb_http_page[];
+extern const size_t gb_http_page_len;
 
 #endif

@@ -233,21 +233,29 @@ static enum MHD_Result answer_options(struct gb_http_conn *conn, struct gb_http_
     return gb_http_answer(conn, 204, gb_http_empty_response());
 }
 
+/* Paths that are the server's own. */
+static const struct endpoint {
+    const char *path;
+    enum MHD_Result (*step)(struct gb_http_conn *conn, struct gb_http_input *input);
+    bool open; /* no token is asked for */
+} endpoints[] = {
+    {"/healthz", gb_http_health, true},
+    {"/readyz", gb_http_readiness, true},
+    {"/metrics", gb_http_metrics, false},
+    {"/status", gb_http_status, true},
+};
+
 static enum MHD_Result find_step(struct gb_http_conn *conn)
 {
     struct gb_http_request *request = &conn->request;
     bool reading = request->method == GB_HTTP_GET || request->method == GB_HTTP_HEAD;
     request->op = GB_METRICS_OP_other;
     request->tier = GB_METRICS_TIER_none;
-    if (path_is(request, "/healthz") || path_is(request, "/readyz") ||
-        path_is(request, "/metrics")) {
-        if (!reading) {
-            return refuse_method(conn);
+    for (size_t i = 0; i < sizeof(endpoints) / sizeof(endpoints[0]); i++) {
+        if (path_is(request, endpoints[i].path)) {
+            request->step = endpoints[i].step;
+            return reading ? MHD_YES : refuse_method(conn);
         }
-        request->step = path_is(request, "/healthz")  ? gb_http_health
-                        : path_is(request, "/readyz") ? gb_http_readiness
-                                                      : gb_http_metrics;
-        return MHD_YES;
     }
     const struct gb_http_options *options = conn->http->options;
     const struct gb_http_rule *rule = find_rule(options, request->fields.host, request->parts.path);
@@ -281,10 +289,15 @@ static enum MHD_Result find_step(struct gb_http_conn *conn)
 
 /* ---- the head ------------------------------------------------------------------------------ */
 
-/* Health is nobody's secret; whoever asks for it has no token. */
+/* Health is nobody's secret, nor is an empty page; whoever asks for them has no token yet. */
 static bool needs_token(const struct gb_http_request *request)
 {
-    return !path_is(request, "/healthz") && !path_is(request, "/readyz");
+    for (size_t i = 0; i < sizeof(endpoints) / sizeof(endpoints[0]); i++) {
+        if (endpoints[i].open && path_is(request, endpoints[i].path)) {
+            return false;
+        }
+    }
+    return true;
 }
 
 static enum MHD_Result judge_rights(struct gb_http_conn *conn)

@@ -1,4 +1,4 @@
-/* Health, readiness and metrics. */
+/* Health, readiness, metrics, and the page that draws them. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -154,5 +154,26 @@ enum MHD_Result gb_http_metrics(struct gb_http_conn *conn, struct gb_http_input 
     gb_http_add_field(response, "Content-Type", "text/plain; version=0.0.4; charset=utf-8");
     gb_http_add_field(response, "Cache-Control", "no-store");
     conn->request.bytes_out = len;
+    return gb_http_answer(conn, 200, response);
+}
+
+/* ---- the page ------------------------------------------------------------------------------ */
+
+/* It holds no data: those it asks /metrics for, which may want a token. */
+enum MHD_Result gb_http_status(struct gb_http_conn *conn, struct gb_http_input *input)
+{
+    (void)input;
+    /* MHD does not write to persistent memory. */
+    void *page = (void *)(uintptr_t)gb_http_page;
+    struct MHD_Response *response =
+        MHD_create_response_from_buffer(gb_http_page_len, page, MHD_RESPMEM_PERSISTENT);
+    gb_http_add_field(response, "Content-Type", "text/html; charset=utf-8");
+    gb_http_add_field(response, "Cache-Control", "no-cache");
+    gb_http_add_field(response, "Content-Security-Policy",
+                      "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
+                      "connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; "
+                      "form-action 'none'");
+    gb_http_add_field(response, "X-Content-Type-Options", "nosniff");
+    conn->request.bytes_out = gb_http_page_len;
     return gb_http_answer(conn, 200, response);
 }
