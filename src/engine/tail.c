@@ -316,27 +316,38 @@ void gb_tail_complete(void *tag, int32_t result)
     piece->get->in_flight--;
 }
 
+/* The sum of the piece's first unit, and those of the others behind it; NULL if they did not all
+ * come. A file may end with the record, short of what the read's alignment asked for. */
+static const unsigned char *find_sums(const struct gb_piece *piece, const struct extent_view *view)
+{
+    const struct gb_window *window = piece->window;
+    uint64_t first_unit = (piece->from - view->start) / GB_UNIT;
+    uint64_t count = gb_units(piece->to - view->start) - first_unit;
+    const unsigned char *from = window == NULL ? piece->data : window->data;
+    const unsigned char *sums = window == NULL
+                                    ? from + piece->sums
+                                    : window->sums + (first_unit - window->first) * GB_SUM_SIZE;
+    int32_t result = window == NULL ? piece->result : window->result;
+    uint64_t end = (uint64_t)(sums - from) + count * GB_SUM_SIZE;
+    return result >= 0 && (uint64_t)result >= end ? sums : NULL;
+}
+
 int gb_tail_verify(const struct gb_get *get, const struct gb_piece *piece)
 {
     if (piece->trusted) {
         return 0;
     }
-    const unsigned char *buffer = piece->data;
-    const struct gb_window *window = piece->window;
     struct extent_view view;
     int rc = find_extent(get, piece->from, &view);
-    if (rc < 0 || piece->result < 0 || (window != NULL && window->result < 0)) {
-        return rc < 0 ? rc : -EIO;
+    if (rc < 0) {
+        return rc;
     }
-    uint64_t first_unit = (piece->from - view.start) / GB_UNIT;
-    const unsigned char *sums = window == NULL
-                                    ? buffer + piece->sums
-                                    : window->sums + (first_unit - window->first) * GB_SUM_SIZE;
-    uint64_t read_end = window == NULL ? piece->sums + GB_SUM_SIZE : piece->skew + 1;
-    if ((uint64_t)piece->result < read_end || (uint64_t)piece->result < piece->len) {
+    const unsigned char *bytes = piece->data + piece->skew;
+    const unsigned char *sums = find_sums(piece, &view);
+    if (sums == NULL || piece->result < 0 ||
+        (uint64_t)piece->result < piece->skew + (piece->to - piece->from)) {
         return -EIO; /* the file ends where it should not */
     }
-    const unsigned char *bytes = buffer + piece->skew;
     for (uint64_t at = piece->from; at < piece->to; sums += GB_SUM_SIZE) {
         uint64_t unit = gb_align_down(at, GB_UNIT);
         uint64_t end = gb_min(unit + GB_UNIT, piece->to);
