@@ -516,13 +516,20 @@ int gb_lane_seal(struct gb_lane *lane)
     return rc;
 }
 
-/* Bytes that a segment must still have for a record and for being sealed after it. */
-static uint64_t room_needed(const struct gb_lane *lane, const struct gb_append *append)
+/* Bytes that a segment must still have for a record and for being sealed after it, besides what has
+ * gathered of the summary. */
+static uint64_t room_needed(const struct gb_append *append)
 {
     uint64_t payload = gb_record_inline_len(&append->record);
     uint64_t record = gb_span(append->record.key_len, payload) + 2 * (uint64_t)GB_BLOCK;
-    uint64_t summary = lane->summary_len + append->record.key_len + 128u;
+    uint64_t summary = append->record.key_len + 128u;
     return record + gb_span(0, summary) + 2 * (uint64_t)GB_BLOCK + GB_SEGMENT_TRAILER;
+}
+
+/* What others have appended while the lane was unlocked counts. */
+static uint64_t summary_room(const struct gb_lane *lane)
+{
+    return lane->summary_len + gb_units(lane->summary_len) * GB_SUM_SIZE;
 }
 
 /* Waits, with the lane unlocked, until the cleaner has freed a segment or has found nothing. */
@@ -595,7 +602,8 @@ static bool may_fill(struct gb_lane *lane, enum gb_claim claim)
 static bool has_room(struct gb_lane *lane, uint64_t need, enum gb_claim claim)
 {
     return lane->segment != NULL && !atomic_load(&lane->segment->failing) &&
-           may_fill(lane, claim) && lane->position + need <= lane->store->segments.segment_bytes &&
+           may_fill(lane, claim) &&
+           lane->position + need + summary_room(lane) <= lane->store->segments.segment_bytes &&
            lane->footer.piece_count + 2 < GB_PIECES_MAX;
 }
 
@@ -686,7 +694,7 @@ static bool has_blocks(struct gb_lane *lane, const struct gb_append *append)
 
 static int get_ready(struct gb_lane *lane, const struct gb_append *append)
 {
-    uint64_t need = room_needed(lane, append);
+    uint64_t need = room_needed(append);
     if (append->nowait) {
         return !gb_lane_rescue_pending(lane, UINT64_MAX) && has_room(lane, need, append->claim) &&
                        has_blocks(lane, append)
@@ -732,12 +740,13 @@ int gb_lane_reserve(struct gb_lane *lane, struct goblin_slice key, uint64_t stre
         .key = key.data,
     };
     /* The tables of a region and its padding come on top of what room_needed counts. */
-    uint64_t overhead = room_needed(lane, &extent) - least;
+    uint64_t overhead = room_needed(&extent) - least;
     (void)gb_lane_rescue(lane);
     int rc = gb_lane_ready(lane, least + overhead, room->claim);
     if (rc < 0) {
         return rc;
     }
+    overhead += summary_room(lane);
     uint64_t left = lane->store->segments.segment_bytes - lane->position - overhead;
     /* `overhead` holds the sums for `least`; more payload needs more of them. */
     uint64_t most = left - gb_units(left) * GB_SUM_SIZE;

@@ -46,6 +46,20 @@ static void store__keeps_its_promises_through_fixed_crashes(void **state)
     assert_true(sum.written_later > 0);
 }
 
+/* Each of these has found a defect. */
+static void store__keeps_its_promises_through_crashes_that_broke_them(void **state)
+{
+    (void)state;
+    static const uint64_t seeds[] = {
+        2061, 7001752, /* a summary grew while its lane waited for room, into the second header */
+        7000673,       /* a drive was a step ahead of the others and then missing */
+    };
+    struct simrun_result sum = {0};
+    for (size_t i = 0; i < sizeof(seeds) / sizeof(seeds[0]); i++) {
+        run_seeds(seeds[i], 1, &sum);
+    }
+}
+
 static void store__keeps_its_promises_through_fresh_crashes(void **state)
 {
     (void)state;
@@ -183,6 +197,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(store__keeps_its_promises_through_fixed_crashes),
+        cmocka_unit_test(store__keeps_its_promises_through_crashes_that_broke_them),
         cmocka_unit_test(store__keeps_its_promises_through_fresh_crashes),
         cmocka_unit_test(checker__knows_what_each_crash_may_leave),
         cmocka_unit_test(checker__remembers_what_a_kill_left_and_a_power_cut_may_undo),
