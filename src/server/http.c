@@ -18,7 +18,7 @@
 #include "server/http_socket.h"
 #include "server/log.h"
 
-#define BODY_PERIOD_MS 1000 /* how often a client that sends a body is looked at */
+#define SOON_MS 1000 /* how often a client that is to send something is looked at */
 
 /* One of libmicrohttpd's, and what the loop polls for it. */
 struct gb_http_daemon {
@@ -175,8 +175,8 @@ static int64_t period_ms(const struct gb_http *http)
 }
 
 /* libmicrohttpd 0.9.75 does not notice the end of a stream that comes together with the last bytes
- * that it reads: it waits for an edge that was there already. So it is looked for here; soon while
- * a body is to come, for that holds buffers. */
+ * that it reads: it waits for an edge that was there already. So it is looked for here: of who has
+ * long left when he is accepted at once, soon while the first request or a body is to come. */
 static bool has_left(const struct gb_http_conn *conn)
 {
     return !conn->suspended && !conn->request.answered && gb_http_socket_ended(conn->fd);
@@ -200,8 +200,8 @@ static void look_at(struct gb_deadline *deadline)
 
 void gb_http_watch(struct gb_http_conn *conn)
 {
-    bool receiving = conn->request.begun && !conn->request.answered;
-    int64_t after_ms = receiving ? BODY_PERIOD_MS : period_ms(conn->http);
+    bool receiving = conn->request.begun ? !conn->request.answered : !conn->known;
+    int64_t after_ms = receiving ? SOON_MS : period_ms(conn->http);
     gb_loop_arm(conn->http->loop, &conn->deadline, conn->http->loop->now_ms + after_ms);
 }
 
@@ -251,6 +251,9 @@ static void close_conn(struct gb_http_conn *conn)
         conn->next->prev = conn->prev;
     }
     gb_wheel_drop(&http->loop->wheel, &conn->deadline);
+    if (http->accepted == conn) {
+        http->accepted = NULL;
+    }
     if (!conn->cut) {
         gb_metrics_end(http->loop->metrics, GB_CONN_END_client);
     }
@@ -265,8 +268,9 @@ static void notify_socket(void *arg, struct MHD_Connection *mhd, void **context,
 {
     struct gb_http *http = arg;
     if (code == MHD_CONNECTION_NOTIFY_STARTED) {
-        *context = open_conn(http, mhd);
-        http->accepted = true;
+        http->accepted = open_conn(http, mhd);
+        http->was_accepted = true;
+        *context = http->accepted;
         if (*context == NULL) {
             int fd = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
             (void)shutdown(fd, SHUT_RDWR);
@@ -482,15 +486,19 @@ static void accept_socket(struct gb_loop *loop, void *state, const struct gb_lis
         return;
     }
     http->accepting = listener;
-    http->accepted = false;
+    http->was_accepted = false;
     if (MHD_add_connection(daemon->mhd, fd, (struct sockaddr *)&address, len) != MHD_YES) {
         gb_metrics_add(loop->metrics, GB_METRICS_accept_errors, 1);
     }
     http->accepting = NULL;
-    if (!http->accepted) {
+    if (!http->was_accepted) {
         gb_limits_end(loop->limits); /* else notify_socket hears of its end */
     }
     run(daemon);
+    if (http->accepted != NULL && has_left(http->accepted)) {
+        gb_http_cut(http->accepted, GB_CONN_END_client);
+    }
+    http->accepted = NULL;
 }
 
 static void report(struct gb_loop *loop, const char *event, const struct goblin_error *error)

@@ -149,6 +149,7 @@ struct gb_http_conn {
     int64_t since_ms; /* when it last made progress, or fell idle */
     uint64_t seen;    /* bytes then */
     bool arriving;    /* bytes of a head have come, and no request yet */
+    bool known;       /* it has had a request */
     bool was_busy;    /* there was a request since the deadline last fired */
 
     char peer[GB_LOOP_ADDRESS_TEXT];
@@ -166,8 +167,9 @@ struct gb_http {
     struct gb_http_certs *certs;   /* NULL: no TLS */
     struct gb_http_conn *conns;
     const struct gb_listener *accepting;
-    bool accepted; /* notify_socket has heard of it */
-    unsigned refs; /* connections, daemons, and being open */
+    struct gb_http_conn *accepted; /* the connection that is being accepted, if it is still there */
+    bool was_accepted;             /* libmicrohttpd has told of it */
+    unsigned refs;                 /* connections, daemons, and being open */
 };
 
 /* ---- http.c -------------------------------------------------------------------------------- */

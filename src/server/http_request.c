@@ -492,6 +492,7 @@ void gb_http_complete(void *arg, struct MHD_Connection *mhd, void **request,
     }
     gb_http_clean(conn);
     conn->was_busy = true;
+    conn->known = true;
     if (conn->http->loop->draining) {
         gb_http_cut(conn, GB_CONN_END_drained);
     }

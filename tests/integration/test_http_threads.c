@@ -362,6 +362,32 @@ static void a_client_that_leaves_in_the_middle__leaves_nothing(void **state)
     expect_nothing_left(serve);
 }
 
+static void clients_that_left_before_they_were_accepted__do_not_stay(void **state)
+{
+    struct gb_serve *serve = *state;
+    int fds[20];
+    serve->options.limits.connections = 4;
+    gb_serve_start(serve);
+    for (int i = 0; i < 20; i++) {
+        fds[i] = gb_client_open(serve);
+        gb_client_say(fds[i], "GET /k HT");
+    }
+    gb_await(gb_serve_gauges(serve).connections == 4);
+    for (int i = 19; i >= 0; i--) {
+        (void)close(fds[i]);
+    }
+    int fd = gb_client_open(serve);
+    say_line(fd, "GET", "/k", "");
+    for (int i = 0; gb_serve_counter(serve, GB_METRICS_requests) == 0; i++) {
+        assert_true(i < 200);
+        gb_serve_advance(serve, 40); /* accepting stops for a moment at its limit */
+        (void)usleep(20000);
+    }
+    expect_status(fd, 404);
+    (void)close(fd);
+    expect_nothing_left(serve);
+}
+
 static void a_server_that_stops__lets_go_of_everything(void **state)
 {
     struct gb_serve *serve = *state;
@@ -466,6 +492,7 @@ int main(void)
         GB_TEST(a_connection_without_requests__is_cut_after_a_while),
         GB_TEST(an_upload_that_breaks_off__leaves_nothing),
         GB_TEST(a_client_that_leaves_in_the_middle__leaves_nothing),
+        GB_TEST(clients_that_left_before_they_were_accepted__do_not_stay),
         GB_TEST(a_server_that_stops__lets_go_of_everything),
         GB_TEST(uploads__wait_for_bytes_of_the_budget),
         GB_TEST(a_value_that_is_too_long__is_refused),
