@@ -163,9 +163,10 @@ static int take_object(struct reclaim *reclaim, const struct gb_entry *entry)
     case LEFT:
         return bury(reclaim, key, extent);
     case FORGOTTEN:
-        /* Let go without a tombstone, perhaps: an older record of its key must not step forward. */
-        return !extent && atomic_load_explicit(&reclaim->store->forgetful, memory_order_relaxed)
-                   ? bury(reclaim, key, false)
+        /* Let go without a tombstone, perhaps: an older record of its key must not step forward,
+         * also when an extent goes, without which recovery believes its object's record no more. */
+        return atomic_load_explicit(&reclaim->store->forgetful, memory_order_relaxed)
+                   ? bury(reclaim, key, extent)
                    : 0;
     case GONE:
     default:

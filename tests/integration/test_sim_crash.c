@@ -51,8 +51,11 @@ static void store__keeps_its_promises_through_crashes_that_broke_them(void **sta
 {
     (void)state;
     static const uint64_t seeds[] = {
-        2061, 7001752, /* a summary grew while its lane waited for room, into the second header */
-        7000673,       /* a drive was a step ahead of the others and then missing */
+        2061,
+        7001752, /* a summary grew while its lane waited for room, into the second header */
+        90000852,
+        90000956, /* an extent left of what a cache had forgotten when it expired */
+        7000673,  /* a drive was a step ahead of the others and then missing */
     };
     struct simrun_result sum = {0};
     for (size_t i = 0; i < sizeof(seeds) / sizeof(seeds[0]); i++) {
