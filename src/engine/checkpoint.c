@@ -477,7 +477,7 @@ static int open_input(struct input *input, const struct gb_drive *drive)
         rc = GOBLIN_EIDENTITY;
     }
     if (rc == 0 && input->head.sequence < drive->identity.floor) {
-        rc = GOBLIN_ECORRUPT; /* of before something was lost */
+        rc = -ENOENT; /* of before something was lost: a crash may leave one, and it is none */
     }
     return rc;
 }
