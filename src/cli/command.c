@@ -11,9 +11,9 @@
 #include "cli/verbs.h"
 
 static const struct gb_verb *const verbs[] = {
-    &gb_verbs_init,  &gb_verbs_put,   &gb_verbs_get,   &gb_verbs_rm,
-    &gb_verbs_touch, &gb_verbs_ls,    &gb_verbs_stat,  &gb_verbs_stats,
-    &gb_verbs_load,  &gb_verbs_check, &gb_verbs_clear, &gb_verbs_serve,
+    &gb_verbs_init,  &gb_verbs_put,   &gb_verbs_get,   &gb_verbs_rm,   &gb_verbs_touch,
+    &gb_verbs_ls,    &gb_verbs_stat,  &gb_verbs_stats, &gb_verbs_load, &gb_verbs_check,
+    &gb_verbs_clear, &gb_verbs_serve, &gb_verbs_top,
 };
 enum { VERB_COUNT = sizeof(verbs) / sizeof(verbs[0]) };
 

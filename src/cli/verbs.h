@@ -51,5 +51,6 @@ extern const struct gb_verb gb_verbs_check;
 extern const struct gb_verb gb_verbs_stats;
 extern const struct gb_verb gb_verbs_clear;
 extern const struct gb_verb gb_verbs_serve;
+extern const struct gb_verb gb_verbs_top;
 
 #endif
