@@ -15,6 +15,7 @@ static const struct {
     {GB_HTTP_META_CONTENT_LANGUAGE, {"Content-Language", 16}},
     {GB_HTTP_META_CONTENT_DISPOSITION, {"Content-Disposition", 19}},
     {GB_HTTP_META_CACHE_CONTROL, {"Cache-Control", 13}},
+    {GB_HTTP_META_VARY, {"Vary", 4}},
 };
 
 static void put(struct gb_http_meta_writer *writer, const void *bytes, size_t len)
@@ -57,6 +58,13 @@ void gb_http_meta_modified(struct gb_http_meta_writer *writer, int64_t modified_
     put(writer, bytes, sizeof(bytes));
 }
 
+void gb_http_meta_entry(struct gb_http_meta_writer *writer, enum gb_http_meta_kind kind,
+                        struct gb_http_text value)
+{
+    put_entry_header(writer, kind, value.len);
+    put(writer, value.at, value.len);
+}
+
 static bool is_named(struct gb_http_text name)
 {
     const struct gb_http_text prefix = GB_HTTP_TEXT("x-meta-");
@@ -68,7 +76,7 @@ bool gb_http_meta_field(struct gb_http_meta_writer *writer, struct gb_http_text 
                         struct gb_http_text value)
 {
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-        if (gb_http_text_same_name(name, kinds[i].name)) {
+        if (kinds[i].kind != GB_HTTP_META_VARY && gb_http_text_same_name(name, kinds[i].name)) {
             put_entry_header(writer, kinds[i].kind, value.len);
             put(writer, value.at, value.len);
             return true;
@@ -113,6 +121,12 @@ static bool read_entry(struct gb_http_meta_entry *entry, struct gb_http_text byt
     entry->value = bytes;
     if (entry->kind == GB_HTTP_META_MODIFIED) {
         return bytes.len == 8;
+    }
+    if (entry->kind == GB_HTTP_META_ORIGIN || entry->kind == GB_HTTP_META_VARIANT) {
+        return true;
+    }
+    if (entry->kind == GB_HTTP_META_ETAG) {
+        return is_value(bytes);
     }
     if (entry->kind == GB_HTTP_META_NAMED) {
         size_t name_len = bytes.len == 0 ? 0 : (unsigned char)bytes.at[0];

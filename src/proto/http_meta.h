@@ -29,6 +29,11 @@ enum gb_http_meta_kind {
     GB_HTTP_META_CONTENT_LANGUAGE = 4,
     GB_HTTP_META_CONTENT_DISPOSITION = 5,
     GB_HTTP_META_CACHE_CONTROL = 6,
+    GB_HTTP_META_VARY = 7,
+    /* Of what came from an origin (origin_head.h); these have no names. */
+    GB_HTTP_META_ETAG = 8,
+    GB_HTTP_META_ORIGIN = 9,
+    GB_HTTP_META_VARIANT = 10,
     GB_HTTP_META_NAMED = 64,
 };
 
@@ -44,16 +49,20 @@ struct gb_http_meta_writer {
 void gb_http_meta_begin(struct gb_http_meta_writer *writer, unsigned char *out, size_t size);
 void gb_http_meta_modified(struct gb_http_meta_writer *writer, int64_t modified_ms);
 
-/* Keeps a field of a request if it is one of those that are kept: the kinds above, and every name
- * that begins with "x-meta-". Others are passed over. Returns whether it was kept, or would have
- * been but for its length. */
+/* Keeps an entry as it stands. */
+void gb_http_meta_entry(struct gb_http_meta_writer *writer, enum gb_http_meta_kind kind,
+                        struct gb_http_text value);
+
+/* Keeps a field of a message if it is one of those that are kept: what describes the body,
+ * Cache-Control, and every name that begins with "x-meta-". Others are passed over. Returns whether
+ * it was kept, or would have been but for its length. */
 bool gb_http_meta_field(struct gb_http_meta_writer *writer, struct gb_http_text name,
                         struct gb_http_text value);
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
 struct gb_http_meta_entry {
-    struct gb_http_text name; /* as it stands in an answer; empty for GB_HTTP_META_MODIFIED */
+    struct gb_http_text name; /* as it stands in an answer; empty for what is no field */
     struct gb_http_text value;
     enum gb_http_meta_kind kind;
 };

@@ -91,7 +91,7 @@ static void unknown_and_broken_entries__are_passed_over(void **state)
 {
     (void)state;
     static const char bytes[] = "\xb7\x01"
-                                "\x09\x02\x00xy" /* unknown */
+                                "\x30\x02\x00xy" /* unknown */
                                 "\x02\x03\x00"
                                 "a\nb"                /* would end its field */
                                 "\x40\x03\x00\x09xy"  /* a name longer than the entry */
