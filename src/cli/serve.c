@@ -51,6 +51,12 @@ struct serve_settings {
     const char *slow_file;
     int64_t slow_ms;
     bool quiet;
+    const char *origin;
+    const char *origin_ca;
+    int64_t origin_timeout_ms;
+    uint64_t origin_connections;
+    uint64_t origin_bytes;
+    uint64_t origin_redirects;
 };
 
 #define AT(member) offsetof(struct serve_settings, member)
@@ -199,6 +205,41 @@ static const struct gb_option serve_options[] = {
      .value = "TIME",
      .least = 1,
      .help = "at the end, for requests that have begun (30s)"},
+    {.name = "origin",
+     .kind = GB_OPTION_TEXT,
+     .offset = AT(origin),
+     .value = "URL",
+     .help = "where HTTP gets what the store lacks: http://HOST[:PORT][/PATH]"},
+    {.name = "origin-timeout",
+     .kind = GB_OPTION_DURATION,
+     .offset = AT(origin_timeout_ms),
+     .value = "TIME",
+     .least = 1,
+     .help = "give up on an origin that sends nothing for so long (30s)"},
+    {.name = "origin-connections",
+     .kind = GB_OPTION_COUNT,
+     .offset = AT(origin_connections),
+     .value = "N",
+     .least = 1,
+     .most = 65536,
+     .help = "to the origin, at the most; others wait (64)"},
+    {.name = "origin-object",
+     .kind = GB_OPTION_SIZE,
+     .offset = AT(origin_bytes),
+     .value = "SIZE",
+     .least = 1,
+     .help = "larger answers are passed through and not stored (1G)"},
+    {.name = "origin-redirects",
+     .kind = GB_OPTION_COUNT,
+     .offset = AT(origin_redirects),
+     .value = "N",
+     .most = 50,
+     .help = "follow up to so many redirects (pass them on)"},
+    {.name = "origin-ca",
+     .kind = GB_OPTION_TEXT,
+     .offset = AT(origin_ca),
+     .value = "FILE",
+     .help = "certificates to trust in an https origin (the system's)"},
     {.name = "unix-mode",
      .kind = GB_OPTION_TEXT,
      .offset = AT(unix_mode),
@@ -472,6 +513,14 @@ static int fill_server(struct gb_server_options *out, const struct gb_session_se
         .slow_ms = settings->slow_ms,
         .format = (enum gb_log_format)settings->log_format,
         .level = (enum goblin_log_level)store->log,
+    };
+    out->origin = (struct gb_origin_options){
+        .url = settings->origin,
+        .ca_file = settings->origin_ca,
+        .timeout_ms = settings->origin_timeout_ms,
+        .connections = (unsigned)settings->origin_connections,
+        .object_bytes = settings->origin_bytes,
+        .redirects = (unsigned)settings->origin_redirects,
     };
     int result = parse_mode(&out->unix_mode, settings->unix_mode, error);
     return result < 0 ? result : add_services(out, settings, protocols, error);

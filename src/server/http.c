@@ -17,6 +17,7 @@
 #include "server/http_internal.h"
 #include "server/http_socket.h"
 #include "server/log.h"
+#include "server/server.h"
 
 #define SOON_MS 1000 /* how often a client that is to send something is looked at */
 
@@ -427,13 +428,15 @@ static bool wants_tls(const struct gb_http_options *options)
 static void stop(struct gb_loop *loop, void *state)
 {
     struct gb_http *http = state;
-    (void)loop;
     for (struct gb_http_conn *conn = http->conns; conn != NULL; conn = conn->next) {
         gb_http_cut(conn, GB_CONN_END_drained);
         gb_http_resume(conn);
     }
     stop_daemon(http->plain);
     stop_daemon(http->secure);
+    if (http->origin != NULL) {
+        gb_origin_stop(http->origin, loop);
+    }
     let_go(http);
 }
 
@@ -456,7 +459,11 @@ static int start(struct gb_loop *loop, const void *options, void **state,
         let_go(http);
         return rc;
     }
-    rc = start_daemon(http, &http->plain, false);
+    http->origin = gb_server_origin(loop->server);
+    rc = http->origin == NULL ? GOBLIN_OK : gb_origin_start(http->origin, loop);
+    if (rc >= 0) {
+        rc = start_daemon(http, &http->plain, false);
+    }
     if (rc >= 0 && http->certs != NULL) {
         rc = start_daemon(http, &http->secure, true);
     }

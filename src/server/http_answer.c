@@ -183,7 +183,7 @@ static void add_meta(struct MHD_Response *response, const struct gb_http_object 
                           entry.kind == GB_HTTP_META_CONTENT_LANGUAGE ||
                           entry.kind == GB_HTTP_META_CONTENT_DISPOSITION;
         bool replaced = entry.kind == GB_HTTP_META_CONTENT_TYPE && type != NULL && type[0] != '\0';
-        if (entry.kind == GB_HTTP_META_MODIFIED || (about_body && type == NULL) || replaced) {
+        if (entry.name.len == 0 || (about_body && type == NULL) || replaced) {
             continue;
         }
         (void)snprintf(name, sizeof(name), "%.*s", (int)entry.name.len, entry.name.at);
@@ -201,11 +201,13 @@ void gb_http_add_object(struct gb_http_conn *conn, struct MHD_Response *response
                         const struct gb_http_object *object, const char *type)
 {
     int64_t now_ms = conn->http->loop->wall_ms;
-    gb_http_add_field(response, "ETag", object->etag);
+    if (object->etag[0] != '\0') {
+        gb_http_add_field(response, "ETag", object->etag);
+    }
     if (object->modified_ms >= 0) {
         gb_http_add_date(response, "Last-Modified", object->modified_ms);
     }
-    if (object->info.expires_ms != 0) {
+    if (!gb_http_origin_add_age(conn, response, object) && object->info.expires_ms != 0) {
         gb_http_add_date(response, "Expires", object->info.expires_ms);
         if (object->modified_ms >= 0 && object->modified_ms <= now_ms) {
             gb_http_add_number(response, "Age", (uint64_t)(now_ms - object->modified_ms) / 1000);

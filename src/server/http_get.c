@@ -128,7 +128,7 @@ static void room_there(struct gb_waiter *waiter)
 }
 
 /* What libmicrohttpd takes for a response that is produced as it goes out. */
-static bool has_room(struct gb_http_conn *conn)
+bool gb_http_has_room(struct gb_http_conn *conn)
 {
     struct gb_http_body *body = &conn->request.body;
     struct gb_loop *loop = conn->http->loop;
@@ -195,7 +195,7 @@ static enum MHD_Result answer_body(struct gb_http_conn *conn)
         response = gb_http_empty_response();
     } else if (is_one_chunk(conn)) {
         response = of_chunk(conn);
-    } else if (has_room(conn)) {
+    } else if (gb_http_has_room(conn)) {
         response = MHD_create_response_from_callback(gb_http_body_length(conn), GB_HTTP_BLOCK_BYTES,
                                                      gb_http_body_produce, conn, NULL);
     } else {
@@ -222,7 +222,7 @@ static bool begin_again(struct gb_http_conn *conn)
     return true;
 }
 
-static bool wants_body_at_once(const struct gb_http_conn *conn)
+bool gb_http_wants_body(const struct gb_http_conn *conn)
 {
     return conn->request.method == GB_HTTP_GET && conn->request.fields.range.at == NULL &&
            !gb_http_has_conditions(conn);
@@ -233,7 +233,7 @@ static enum MHD_Result go_on(struct gb_http_conn *conn)
     struct gb_http_request *request = &conn->request;
     struct gb_http_body *body = &request->body;
     enum MHD_Result result = MHD_YES;
-    if (!gb_http_look(conn, wants_body_at_once(conn))) {
+    if (!gb_http_look(conn, gb_http_wants_body(conn))) {
         gb_http_suspend(conn);
         return MHD_YES;
     }
@@ -259,7 +259,10 @@ static enum MHD_Result go_on(struct gb_http_conn *conn)
         return answer_body(conn);
     }
     if (body->fault != 0) {
-        return begin_again(conn) ? go_on(conn) : gb_http_answer_fault(conn, body->fault);
+        if (!begin_again(conn)) {
+            return gb_http_answer_fault(conn, body->fault);
+        }
+        return request->origin != NULL ? gb_http_origin_again(conn) : go_on(conn);
     }
     gb_http_suspend(conn);
     return MHD_YES;

@@ -7,6 +7,8 @@
  *     http_look.c      an object's metadata and validators, before anything is decided by them
  *     http_get.c       GET and HEAD of an object
  *     http_body.c      an object's bytes, or parts of it, as the client takes them
+ *     http_origin.c    GET and HEAD where an origin stands behind the store
+ *     http_origin_answer.c   answers with what the origin sends
  *     http_put.c       PUT and DELETE
  *     http_upload.c    the body of a PUT, gathered or streamed
  *     http_list.c      the keys of a prefix
@@ -35,12 +37,13 @@
 #include "server/http.h"
 #include "server/http_access.h"
 #include "server/http_body.h"
+#include "server/http_origin.h"
 #include "server/http_upload.h"
 #include "server/metrics.h"
 
 #define GB_HTTP_POOL_BYTES 32768u /* a connection's memory within libmicrohttpd */
 #define GB_HTTP_TLS_BYTES  49152u /* and within GnuTLS */
-#define GB_HTTP_ETAG_BYTES 48u
+#define GB_HTTP_ETAG_BYTES 208u   /* an origin may have long ones */
 
 struct gb_http;
 struct gb_http_conn;
@@ -128,6 +131,7 @@ struct gb_http_request {
     struct gb_http_body body;
     struct gb_http_upload upload;
     struct gb_http_list *list;
+    struct gb_http_origin *origin;
 };
 
 struct gb_http_conn {
@@ -163,6 +167,7 @@ struct gb_http {
     const struct gb_http_options *options;
     struct gb_http_daemon *plain;
     struct gb_http_daemon *secure;
+    struct gb_origin *origin;      /* NULL: there is none */
     struct gb_http_tokens *tokens; /* NULL: everybody may do everything */
     struct gb_http_certs *certs;   /* NULL: no TLS */
     struct gb_http_conn *conns;
@@ -234,6 +239,11 @@ bool gb_http_has_conditions(const struct gb_http_conn *conn);
 /* The largest value that a PUT may bring. */
 uint64_t gb_http_value_bytes(const struct gb_http_conn *conn);
 enum MHD_Result gb_http_get(struct gb_http_conn *conn, struct gb_http_input *input);
+/* Whether a look may bring the first bytes along: all of the object is asked for. */
+bool gb_http_wants_body(const struct gb_http_conn *conn);
+/* Whether the bytes that libmicrohttpd takes for a response that is produced as it goes out are
+ * there; false: the connection will be resumed when they are. */
+bool gb_http_has_room(struct gb_http_conn *conn);
 enum MHD_Result gb_http_put(struct gb_http_conn *conn, struct gb_http_input *input);
 enum MHD_Result gb_http_delete(struct gb_http_conn *conn, struct gb_http_input *input);
 enum MHD_Result gb_http_list(struct gb_http_conn *conn, struct gb_http_input *input);

@@ -27,12 +27,14 @@ void gb_http_object_fill(struct gb_http_object *object, const struct goblin_info
 {
     gb_http_object_clear(object);
     object->info = *info;
-    gb_http_etag(object->etag, info->version, info->size);
     object->info.meta_len = 0;
     object->meta = meta.len > 0 ? malloc(meta.len) : NULL;
     if (object->meta != NULL) {
         memcpy(object->meta, meta.data, meta.len);
         object->info.meta_len = (uint16_t)meta.len;
+    }
+    if (!gb_http_origin_etag(object, object->etag, sizeof(object->etag))) {
+        gb_http_etag(object->etag, info->version, info->size);
     }
     object->modified_ms = gb_http_meta_modified_ms(object->meta, object->info.meta_len);
 }

@@ -267,6 +267,13 @@ static enum MHD_Result find_step(struct gb_http_conn *conn)
         return len == -ENOMEM ? gb_http_answer_fault(conn, -ENOMEM)
                               : gb_http_answer_text(conn, 400, "the path is not one");
     }
+    if (len > 0 && conn->http->origin != NULL) {
+        int rc = gb_http_origin_key(conn);
+        if (rc < 0) {
+            return rc == -ENOMEM ? gb_http_answer_fault(conn, rc)
+                                 : gb_http_answer_text(conn, 400, "the query is not one");
+        }
+    }
     if (len == 0 && !reading) {
         return refuse_method(conn);
     }
@@ -277,6 +284,7 @@ static enum MHD_Result find_step(struct gb_http_conn *conn)
     } else if (reading) {
         request->step = gb_http_get;
         request->op = GB_METRICS_OP_get;
+        return conn->http->origin != NULL ? gb_http_origin_begin(conn) : MHD_YES;
     } else if (request->method == GB_HTTP_PUT) {
         request->step = gb_http_put;
         request->op = GB_METRICS_OP_put;
@@ -463,6 +471,7 @@ void gb_http_clean(struct gb_http_conn *conn)
     gb_http_body_clean(conn);
     gb_http_upload_clean(conn);
     gb_http_list_clean(conn);
+    gb_http_origin_clean(conn);
     if (request->look.reading || request->body.active != NULL || request->upload.busy ||
         request->list != NULL) {
         request->abandoned = true; /* whoever is not through yet calls again */

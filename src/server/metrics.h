@@ -51,7 +51,14 @@
     X(sends_resumed, "reads begun again in the middle for a slow client")                          \
     X(turns_ended, "times a pipeline had to let others have their turn")                           \
     X(to_workers, "changes that could not be made at once")                                        \
-    X(slow_requests, "requests slower than the slow log's threshold")
+    X(slow_requests, "requests slower than the slow log's threshold")                              \
+    X(origin_requests, "requests sent to the origin")                                              \
+    X(origin_collapsed, "requests that followed another one to the origin")                        \
+    X(origin_revalidated, "objects that the origin said are unchanged")                            \
+    X(origin_stale, "stale objects served")                                                        \
+    X(origin_unstored, "answers of the origin that were passed through and not stored")            \
+    X(origin_failures, "requests to the origin that failed or were cut off")                       \
+    X(origin_bytes, "bytes of bodies received from the origin")
 
 enum gb_metrics_op {
 #define GB_X(name, help) GB_METRICS_OP_##name,

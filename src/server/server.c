@@ -83,6 +83,9 @@ int gb_server_check(const struct gb_server_options *options, struct goblin_error
         rc = gb_listen_check(options->listen[i].address, error);
     }
     if (rc == GOBLIN_OK) {
+        rc = gb_origin_check(&options->origin, error);
+    }
+    if (rc == GOBLIN_OK) {
         rc = goblin_options_check(&server->options.store, error);
     }
     free(server);
@@ -323,6 +326,10 @@ static int build(struct gb_server *server, struct goblin_error *error)
         };
         rc = gb_backend_create_local(&server->backend, &how);
     }
+    if (rc >= 0 && server->options.origin.url != NULL) {
+        rc = gb_origin_create(&server->origin, &server->options.origin, server->options.threads,
+                              error);
+    }
     if (rc >= 0) {
         rc = create_loops(server, error);
     }
@@ -353,6 +360,7 @@ static int take_apart(struct gb_server *server)
         gb_loop_destroy(server->loops[i]);
     }
     free(server->loops);
+    gb_origin_destroy(server->origin);
     close_listeners(server);
     int rc = goblin_close(server->store);
     if (rc < 0 && server->log != NULL) {
@@ -450,6 +458,11 @@ struct gb_limits *gb_server_limits(struct gb_server *server)
 struct gb_log *gb_server_log(struct gb_server *server)
 {
     return server->log;
+}
+
+struct gb_origin *gb_server_origin(struct gb_server *server)
+{
+    return server->origin;
 }
 
 struct goblin *gb_server_store(struct gb_server *server)

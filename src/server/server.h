@@ -22,6 +22,7 @@
 #include "server/limits.h"
 #include "server/log.h"
 #include "server/metrics.h"
+#include "server/origin.h"
 #include "server/protocol.h"
 
 struct gb_server;
@@ -51,6 +52,7 @@ struct gb_server_options {
     unsigned threads; /* loops; 0: one per core this process may use */
     struct gb_limits_options limits;
     struct gb_log_options log;
+    struct gb_origin_options origin;
     bool quiet_start; /* no words about how to talk to it on standard output */
 
     /* Called once, when all listeners accept; may be NULL. */
@@ -82,6 +84,8 @@ const struct gb_server_options *gb_server_options_of(const struct gb_server *ser
 struct gb_limits *gb_server_limits(struct gb_server *server);
 struct gb_log *gb_server_log(struct gb_server *server);
 struct goblin *gb_server_store(struct gb_server *server);
+/* NULL: there is none. */
+struct gb_origin *gb_server_origin(struct gb_server *server);
 /* The whole machine is ready: the store is open, all listeners accept, it is not draining. */
 bool gb_server_ready(const struct gb_server *server);
 int64_t gb_server_uptime_ms(const struct gb_server *server);

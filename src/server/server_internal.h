@@ -15,6 +15,7 @@ struct gb_server {
     struct goblin *store;
     struct gb_work *work;
     struct gb_backend *backend;
+    struct gb_origin *origin; /* NULL: there is none */
 
     struct gb_listener listeners[GB_LOOP_LISTENERS_MAX]; /* constant once loops run */
     struct gb_listen_place places[GB_LOOP_LISTENERS_MAX];
