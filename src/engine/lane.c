@@ -581,11 +581,13 @@ static bool may_turn(struct gb_lane *lane, enum gb_claim claim)
 {
     struct gb_segments *segments = &lane->store->segments;
     uint32_t reserve = gb_lane_reserve_segments(lane->store, claim);
+    if (lane->segment == NULL || atomic_load(&lane->segment->failing)) {
+        return true; /* nobody can go on in it, whoever it was for */
+    }
     if (lane->moves_only && claim != GB_CLAIM_MOVE) {
         return false;
     }
-    return lane->segment == NULL || atomic_load(&lane->segment->failing) ||
-           atomic_load(&lane->segment->live_bytes) == 0 ||
+    return atomic_load(&lane->segment->live_bytes) == 0 ||
            gb_segments_free_count(segments) > reserve;
 }
 

@@ -51,11 +51,16 @@ static void store__keeps_its_promises_through_crashes_that_broke_them(void **sta
 {
     (void)state;
     static const uint64_t seeds[] = {
+        /* A summary grew while its lane waited for room, into the second header. */
         2061,
-        7001752, /* a summary grew while its lane waited for room, into the second header */
+        7001752,
+        /* An extent left of what a cache had forgotten when it expired. */
         90000852,
-        90000956, /* an extent left of what a cache had forgotten when it expired */
-        7000673,  /* a drive was a step ahead of the others and then missing */
+        90000956,
+        /* A drive was a step ahead of the others, and then missing. */
+        7000673,
+        /* A put waited for ever behind a failing segment that was kept for what is moved. */
+        300002299,
     };
     struct simrun_result sum = {0};
     for (size_t i = 0; i < sizeof(seeds) / sizeof(seeds[0]); i++) {
