@@ -165,7 +165,7 @@ static enum gb_exit run_verb(const struct gb_verb *verb, struct gb_session_setti
     return code;
 }
 
-static int dispatch(int argc, char **argv)
+static enum gb_exit dispatch(int argc, char **argv)
 {
     struct front_settings front = {0};
     struct gb_session_settings store = gb_session_defaults;
@@ -196,8 +196,8 @@ static int dispatch(int argc, char **argv)
         return version();
     }
     if (strcmp(name, "memcached") == 0) {
-        return first == 1 ? gb_memcached_run(argc - first, argv + first)
-                          : (int)gb_say(GB_EXIT_USAGE, "%s: its options stand behind it", name);
+        return first == 1 ? (enum gb_exit)gb_memcached_run(argc - first, argv + first)
+                          : gb_say(GB_EXIT_USAGE, "%s: its options stand behind it", name);
     }
     const struct gb_verb *verb = find_verb(name);
     if (verb == NULL) {
@@ -208,11 +208,11 @@ static int dispatch(int argc, char **argv)
 
 int gb_command_run(int argc, char **argv)
 {
-    int code = dispatch(argc, argv);
+    enum gb_exit code = dispatch(argc, argv);
     errno = 0;
     /* A reader that has seen enough (`| head`) is no fault. */
     if ((fflush(stdout) != 0 || ferror(stdout) != 0) && errno != EPIPE && code == GB_EXIT_OK) {
         code = gb_say(GB_EXIT_FAULT, "standard output: %s", strerror(errno != 0 ? errno : EIO));
     }
-    return code;
+    return (int)code;
 }
