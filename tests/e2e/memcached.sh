@@ -94,6 +94,18 @@ ask "$port" 'set k 0 100 1\r\nx\r\ndebugtime 99\r\nget k\r\ndebugtime 2\r\nget k
     $'STORED\nOK\nVALUE k 0 1\nx\nEND\nOK\nEND'
 stop
 
+# libmemcached's checker and load, of which some end with 0 whatever they found.
+if command -v memccapable >/dev/null; then
+    start -l 127.0.0.1:0 -m 64
+    timeout 120 memccapable -h 127.0.0.1 -p "$port" -a >capable 2>&1
+    grep -q '^All tests passed$' capable && ! grep -qi fail capable || fail "$(cat capable)"
+    timeout 120 memcaslap -s "127.0.0.1:$port" -T 1 -c 8 -x 5000 -v 0.5 >slap 2>&1
+    grep -q '^verify_failed: 0$' slap && grep -q '^cmd_get: [1-9]' slap || fail "$(cat slap)"
+    stop
+else
+    echo "left out: libmemcached's checker and load, which are not installed"
+fi
+
 # Without its password a client gets nowhere.
 echo me:secret >auth
 chmod 644 auth
