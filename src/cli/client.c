@@ -139,6 +139,11 @@ static int send_all(int fd, const char *bytes, size_t len)
     return GOBLIN_OK;
 }
 
+int gb_client_send(struct gb_client *client, const void *bytes, size_t len)
+{
+    return send_all(client->fd, bytes, len);
+}
+
 int gb_client_ask(struct gb_client *client, const char *method, const char *target,
                   const char *fields, struct goblin_error *error)
 {
@@ -236,9 +241,25 @@ int gb_client_answer(struct gb_client *client, struct goblin_error *error)
         if (status < 100 || status > 999) {
             return gb_say_explain(error, "%s: this is no HTTP server", client->host);
         }
+        client->head = head;
         expect_body(client, head, status);
     } while (status < 200);
     return status;
+}
+
+bool gb_client_field(const struct gb_client *client, const char *name, char *out, size_t size)
+{
+    const char *value = find_field(client->head, name);
+    if (value == NULL) {
+        return false;
+    }
+    size_t len = strcspn(value, "\r\n");
+    if (len >= size) {
+        return false;
+    }
+    memcpy(out, value, len);
+    out[len] = '\0';
+    return true;
 }
 
 /* The next chunk's size into `left`; at the last one the body is over. */

@@ -27,11 +27,12 @@ struct gb_client {
     char token[GB_CLIENT_TOKEN]; /* empty: none */
     bool is_head;                /* the request has the method HEAD: no body comes */
     bool chunked;
-    bool to_the_end; /* the body ends with the connection */
-    bool chunk_open; /* the end of a chunk's line is still to come */
-    bool over;       /* the body is */
-    uint64_t left;   /* of the body, or of the chunk */
-    size_t begin;    /* what was received and not used */
+    bool to_the_end;  /* the body ends with the connection */
+    bool chunk_open;  /* the end of a chunk's line is still to come */
+    bool over;        /* the body is */
+    const char *head; /* of the answer; until the body is read */
+    uint64_t left;    /* of the body, or of the chunk */
+    size_t begin;     /* what was received and not used */
     size_t end;
     char buffer[GB_CLIENT_BUFFER];
 };
@@ -48,6 +49,13 @@ int gb_client_ask(struct gb_client *client, const char *method, const char *targ
 
 /* Receives the answer's head. Returns the status, or a fault, explained. */
 int gb_client_answer(struct gb_client *client, struct goblin_error *error);
+
+/* A field of the answer's head, before the body is read. False: it has none, or it does not fit. */
+bool gb_client_field(const struct gb_client *client, const char *name, char *out, size_t size);
+
+/* Sends bytes of a request's body, behind gb_client_ask. Returns GOBLIN_OK or a fault: an answer
+ * may have come all the same. */
+int gb_client_send(struct gb_client *client, const void *bytes, size_t len);
 
 /* Bytes of the body: how many, 0 at its end, or a fault, explained. */
 ssize_t gb_client_read(struct gb_client *client, void *bytes, size_t size,

@@ -68,12 +68,19 @@ static void print_verb(FILE *out, const struct gb_verb *verb)
     if (verb->details != NULL) {
         (void)fprintf(out, "\n%s\n", verb->details);
     }
-    const struct gb_option_group groups[] = {
-        {"Options", verb->options, NULL},
-        {"Options of the store", gb_session_options, NULL},
-        {"Where options come from", gb_config_options, NULL},
-    };
-    gb_options_print(out, groups, verb->configurable ? 3 : verb->opens_store ? 2 : 1);
+    gb_options_print(out, &(struct gb_option_group){"Options", verb->options, NULL}, 1);
+    if (verb->asks_server) {
+        gb_options_print(out, &(struct gb_option_group){"Instead of DIR", gb_remote_options, NULL},
+                         1);
+    }
+    if (verb->opens_store) {
+        gb_options_print(
+            out, &(struct gb_option_group){"Options of the store", gb_session_options, NULL}, 1);
+    }
+    if (verb->configurable) {
+        gb_options_print(
+            out, &(struct gb_option_group){"Where options come from", gb_config_options, NULL}, 1);
+    }
 }
 
 static enum gb_exit help(const char *name)
@@ -130,13 +137,15 @@ static enum gb_exit run_verb(const struct gb_verb *verb, struct gb_session_setti
         return gb_say(GB_EXIT_FAULT, "%s: %s", verb->name, strerror(ENOMEM));
     }
     struct gb_config config = {0};
+    struct gb_remote_settings remote = {0};
     const struct gb_option_group groups[] = {
         {"", front_options, &front},
         {"", verb->options, settings},
-        {"", gb_session_options, store},
-        {"", gb_config_options, &config},
+        {"", verb->opens_store ? gb_session_options : gb_verbs_no_options, store},
+        {"", verb->configurable ? gb_config_options : gb_verbs_no_options, &config},
+        {"", verb->asks_server ? gb_remote_options : gb_verbs_no_options, &remote},
     };
-    size_t count = verb->configurable ? 4 : verb->opens_store ? 3 : 2;
+    const size_t count = sizeof(groups) / sizeof(groups[0]);
     struct goblin_error error;
     int first = gb_options_parse(groups, count, argc, argv, false, &error);
     if (first >= 0 && verb->configurable && !front.help && !front.version) {
@@ -154,9 +163,13 @@ static enum gb_exit run_verb(const struct gb_verb *verb, struct gb_session_setti
     } else if (front.version) {
         code = version();
     } else {
+        if (remote.server != NULL) {
+            argv[--first] = remote.server; /* the place of an option that has been taken */
+        }
         code = run_operands(verb, &(struct gb_verb_call){.store = store,
                                                          .settings = settings,
                                                          .config = &config,
+                                                         .remote = &remote,
                                                          .operands = argv + first,
                                                          .operand_count = argc - first});
     }

@@ -167,6 +167,12 @@ static enum gb_exit run_get(const struct gb_verb_call *call)
         (settings->range != NULL && gb_text_parse_range(settings->range, &range, &error) < 0)) {
         return gb_say(GB_EXIT_USAGE, "get: %s", error.text);
     }
+    if (call->remote->server != NULL) {
+        return settings->meta
+                   ? gb_remote_refuse("get", "meta")
+                   : gb_remote_get(call->remote, request.key,
+                                   settings->range != NULL ? &range : NULL, settings->output);
+    }
     struct gb_session session;
     enum gb_exit code = gb_session_open(&session, call->operands[0], call->store,
                                         &(struct goblin_options){.read_only = true});
@@ -194,5 +200,6 @@ const struct gb_verb gb_verbs_get = {
     .operands_least = 2,
     .operands_most = 2,
     .opens_store = true,
+    .asks_server = true,
     .run = run_get,
 };

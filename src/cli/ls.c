@@ -88,6 +88,13 @@ static void print_json(struct goblin_slice key, const struct goblin_info *info)
     (void)gb_json_finish(&json);
 }
 
+static int count_one(struct listing *listing)
+{
+    listing->count++;
+    bool enough = listing->settings->limit != 0 && listing->count >= listing->settings->limit;
+    return enough || ferror(stdout) != 0 ? STOP : 0;
+}
+
 static int print_object(void *arg, struct goblin_slice key, const struct goblin_info *info)
 {
     struct listing *listing = arg;
@@ -103,9 +110,30 @@ static int print_object(void *arg, struct goblin_slice key, const struct goblin_
         }
         (void)puts(gb_text_format_key(text, key, listing->settings->hex));
     }
-    listing->count++;
-    bool enough = listing->settings->limit != 0 && listing->count >= listing->settings->limit;
-    return enough || ferror(stdout) != 0 ? STOP : 0;
+    return count_one(listing);
+}
+
+/* Of a server's list, which tells no more that could be shown. */
+static int print_key(void *arg, struct goblin_slice key)
+{
+    struct listing *listing = arg;
+    char text[GB_TEXT_KEY];
+    (void)puts(gb_text_format_key(text, key, listing->settings->hex));
+    return count_one(listing);
+}
+
+static enum gb_exit list_server(const struct gb_verb_call *call, struct listing *listing)
+{
+    const struct ls_settings *settings = listing->settings;
+    const char *local = settings->details        ? "long"
+                        : settings->json         ? "json"
+                        : settings->reverse      ? "reverse"
+                        : settings->unsorted     ? "unsorted"
+                        : settings->from != NULL ? "from"
+                        : settings->to != NULL   ? "to"
+                                                 : NULL;
+    return local != NULL ? gb_remote_refuse("ls", local)
+                         : gb_remote_ls(call->remote, listing->range.prefix, print_key, listing);
 }
 
 static int compare(struct goblin_slice a, struct goblin_slice b)
@@ -172,6 +200,9 @@ static enum gb_exit run_ls(const struct gb_verb_call *call)
     if (parse_range(&listing, &error) != GOBLIN_OK) {
         return gb_say(GB_EXIT_USAGE, "ls: %s", error.text);
     }
+    if (call->remote->server != NULL) {
+        return list_server(call, &listing);
+    }
     struct gb_session session;
     enum gb_exit code = gb_session_open(&session, call->operands[0], call->store,
                                         &(struct goblin_options){.read_only = true});
@@ -193,5 +224,6 @@ const struct gb_verb gb_verbs_ls = {
     .operands_least = 1,
     .operands_most = 1,
     .opens_store = true,
+    .asks_server = true,
     .run = run_ls,
 };

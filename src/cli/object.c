@@ -9,10 +9,7 @@
 /* What a verb does with one of its keys. Returns as libgoblin: an answer or a fault. */
 typedef int (*key_fn)(struct gb_session *session, struct goblin_slice key, const void *settings);
 
-/* Parses all keys before the first is touched, then does them in turn. A miss is said and does not
- * keep the others from being done. */
-static enum gb_exit for_each_key(const struct gb_verb_call *call, const char *verb, bool hex,
-                                 bool read_only, key_fn act)
+static enum gb_exit check_keys(const struct gb_verb_call *call, const char *verb, bool hex)
 {
     unsigned char storage[GOBLIN_KEY_MAX];
     struct goblin_slice key;
@@ -22,9 +19,42 @@ static enum gb_exit for_each_key(const struct gb_verb_call *call, const char *ve
             return gb_say(GB_EXIT_USAGE, "%s: %s", verb, error.text);
         }
     }
+    return GB_EXIT_OK;
+}
+
+/* What a verb has a server do with one of its keys; misses and faults are said. */
+typedef enum gb_exit (*ask_fn)(const struct gb_remote_settings *remote, struct goblin_slice key);
+
+static enum gb_exit ask_for_each_key(const struct gb_verb_call *call, const char *verb, bool hex,
+                                     ask_fn ask)
+{
+    unsigned char storage[GOBLIN_KEY_MAX];
+    struct goblin_slice key;
+    struct goblin_error error;
+    enum gb_exit code = check_keys(call, verb, hex);
+    for (int i = 1; i < call->operand_count && (code == GB_EXIT_OK || code == GB_EXIT_MISS); i++) {
+        (void)gb_text_parse_key(call->operands[i], hex, storage, &key, &error);
+        enum gb_exit answer = ask(call->remote, key);
+        code = answer != GB_EXIT_OK ? answer : code;
+    }
+    return code;
+}
+
+/* Parses all keys before the first is touched, then does them in turn. A miss is said and does not
+ * keep the others from being done. */
+static enum gb_exit for_each_key(const struct gb_verb_call *call, const char *verb, bool hex,
+                                 bool read_only, key_fn act)
+{
+    unsigned char storage[GOBLIN_KEY_MAX];
+    struct goblin_slice key;
+    struct goblin_error error;
+    enum gb_exit code = check_keys(call, verb, hex);
+    if (code != GB_EXIT_OK) {
+        return code;
+    }
     struct gb_session session;
-    enum gb_exit code = gb_session_open(&session, call->operands[0], call->store,
-                                        &(struct goblin_options){.read_only = read_only});
+    code = gb_session_open(&session, call->operands[0], call->store,
+                           &(struct goblin_options){.read_only = read_only});
     if (code != GB_EXIT_OK) {
         return code;
     }
@@ -73,6 +103,10 @@ static int rm_key(struct gb_session *session, struct goblin_slice key, const voi
 static enum gb_exit run_rm(const struct gb_verb_call *call)
 {
     const struct rm_settings *rm = call->settings;
+    if (call->remote->server != NULL) {
+        return rm->durability != 0 ? gb_remote_refuse("rm", "durability")
+                                   : ask_for_each_key(call, "rm", rm->hex, gb_remote_rm);
+    }
     return for_each_key(call, "rm", rm->hex, false, rm_key);
 }
 
@@ -86,6 +120,7 @@ const struct gb_verb gb_verbs_rm = {
     .operands_least = 2,
     .operands_most = -1,
     .opens_store = true,
+    .asks_server = true,
     .run = run_rm,
 };
 
@@ -200,6 +235,10 @@ static int stat_key(struct gb_session *session, struct goblin_slice key, const v
 static enum gb_exit run_stat(const struct gb_verb_call *call)
 {
     const struct stat_settings *stat = call->settings;
+    if (call->remote->server != NULL) {
+        return stat->json ? gb_remote_refuse("stat", "json")
+                          : ask_for_each_key(call, "stat", stat->hex, gb_remote_stat);
+    }
     return for_each_key(call, "stat", stat->hex, true, stat_key);
 }
 
@@ -212,5 +251,6 @@ const struct gb_verb gb_verbs_stat = {
     .operands_least = 2,
     .operands_most = -1,
     .opens_store = true,
+    .asks_server = true,
     .run = run_stat,
 };

@@ -134,11 +134,35 @@ static enum gb_exit report(const struct put_settings *settings, struct goblin_sl
     }
 }
 
+static enum gb_exit put_to_server(const struct gb_verb_call *call, struct goblin_slice key, int fd,
+                                  const char *path)
+{
+    const struct put_settings *settings = call->settings;
+    const char *local = settings->flags != 0        ? "flags"
+                        : settings->meta != NULL    ? "meta"
+                        : settings->if_version != 0 ? "if-version"
+                        : settings->json            ? "json"
+                                                    : NULL;
+    return local != NULL ? gb_remote_refuse("put", local)
+                         : gb_remote_put(call->remote, key,
+                                         &(struct gb_remote_put){
+                                             .fd = fd,
+                                             .path = path,
+                                             .ttl_ms = settings->ttl_ms,
+                                             .if_absent = settings->if_absent,
+                                             .if_present = settings->if_present,
+                                             .durability = settings->durability,
+                                         });
+}
+
 /* The source is open, the key parsed. */
 static enum gb_exit put_source(const struct gb_verb_call *call, struct goblin_slice key, int fd,
                                const char *path)
 {
     const struct put_settings *settings = call->settings;
+    if (call->remote->server != NULL) {
+        return put_to_server(call, key, fd, path);
+    }
     struct gb_session session;
     enum gb_exit code =
         gb_session_open(&session, call->operands[0], call->store, &(struct goblin_options){0});
@@ -209,5 +233,6 @@ const struct gb_verb gb_verbs_put = {
     .operands_least = 3,
     .operands_most = 3,
     .opens_store = true,
+    .asks_server = true,
     .run = run_put,
 };

@@ -11,6 +11,7 @@
 
 #include "cli/config.h"
 #include "cli/options.h"
+#include "cli/remote.h"
 #include "cli/say.h"
 #include "cli/session.h"
 
@@ -18,7 +19,8 @@ struct gb_verb_call {
     const struct gb_session_settings *store;
     const void *settings; /* the verb's own, as its options filled them */
     const struct gb_config *config;
-    char **operands;
+    const struct gb_remote_settings *remote;
+    char **operands; /* with --server the first one is its address */
     int operand_count;
 };
 
@@ -32,6 +34,7 @@ struct gb_verb {
     int operands_least;
     int operands_most; /* -1: any number */
     bool opens_store;  /* takes gb_session_options too */
+    bool asks_server;  /* takes gb_remote_options too: --server in place of the first operand */
     bool configurable; /* takes gb_config_options too: a file, and the environment */
     enum gb_exit (*run)(const struct gb_verb_call *call);
 };

@@ -95,6 +95,7 @@ completes "$GOBLIN_SOURCE/LICENSE" put store key "$GOBLIN_SOURCE/LIC"
 completes "$GOBLIN_SOURCE/LICENSE" get store key -o "$GOBLIN_SOURCE/LIC"
 completes clear help cl
 completes --once top 127.0.0.1:8080 --on
+completes --server get --ser
 if [ -n "${GOBLIN_BENCH:-}" ]; then
     program=$GOBLIN_BENCH function=_goblin_bench
     completes study st
