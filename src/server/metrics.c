@@ -51,7 +51,6 @@ void gb_metrics_time(struct gb_metrics *metrics, enum gb_metrics_op op, enum gb_
     struct gb_metrics_histogram *histogram = &metrics->latency[op][tier];
     add(&histogram->buckets[bucket_of(duration_ns)], 1);
     add(&histogram->sum_ns, duration_ns);
-    add(&metrics->counters[GB_METRICS_requests], 1);
 }
 
 void gb_metrics_end(struct gb_metrics *metrics, unsigned why)

@@ -78,7 +78,7 @@ static void quantiles__of_known_times(void **state)
     const struct gb_metrics_times *times =
         &snapshot.latency[GB_METRICS_OP_put][GB_METRICS_TIER_none];
     assert_int_equal(times->count, 2000);
-    assert_int_equal(snapshot.counters[GB_METRICS_requests], 2000);
+    assert_int_equal(snapshot.counters[GB_METRICS_requests], 0); /* whoever answers counts them */
     uint64_t median = gb_metrics_quantile_ns(times, 0.5);
     uint64_t most = gb_metrics_quantile_ns(times, 1);
     assert_true(median >= 5000000 && median <= 5000000 / 8 * 9);
