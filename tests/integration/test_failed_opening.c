@@ -201,7 +201,7 @@ static void drive__that_was_a_step_ahead_is_emptied_when_it_is_back(void **state
         unsigned away = round % 2;
         const char *dir = sim->dirs[away];
         set_scene(sim, GOBLIN_MODE_CACHE);
-        simdisk_cut_at_nth(sim->disk, SIMDISK_SYNC, 2 * (round / 2 + 1));
+        simdisk_cut_at_nth(sim->disk, SIMDISK_SYNC, UINT64_C(2) * (round / 2 + 1));
         assert_int_equal(gb_simstore_try_open(sim, &error), -EIO);
         simdisk_restart(sim->disk);
         sim->dirs[away] = "/nowhere";
