@@ -24,6 +24,13 @@ start() { # io: false where there is no such path
     tell put 0 40 8 300K synced && whole
 }
 
+# From here on writes fail. What the file system itself has yet to write is written first: half a
+# minute after it got dirty the kernel would, and a file system that cannot write turns read-only.
+break_writes() {
+    sync -f mnt
+    touch write.eio
+}
+
 # Kills the process, opens the store again and looks at all that was acknowledged.
 check_after_kill() { # io
     load_kill
@@ -39,11 +46,12 @@ check_after_kill() { # io
 some_fail() { # io, how
     echo "== some writes fail, $2, $1"
     start "$1" || return
-    touch write.eio
+    break_writes
     local i
-    for ((i = 0; i < 300; i++)); do
-        tell put $((100 + i)) 1 8 20K "$2" && whole
-        [ "$2" != none ] || [ $((i % 10)) -ne 0 ] || tell sleep 60
+    # A write each, one in fifty of which fails: by chance none of the first few hundred may.
+    for ((i = 0; i < 1000; i++)); do
+        tell put $((100 + i % 300)) 1 8 20K "$2" && whole
+        [ "$2" != none ] || tell sleep 60
         tell stats write_errors
         [ "$(field write_errors)" -eq 0 ] || break
     done
@@ -61,7 +69,7 @@ some_fail() { # io, how
 all_fail() { # io, how
     echo "== every write fails, $2, $1"
     start "$1" || return
-    touch write.eio
+    break_writes
     tell put 100 60 8 300K "$2" && sound
     [ "$2" = none ] || holds ok -eq 0
     [ "$2" = none ] || holds fault -eq -5
