@@ -133,11 +133,14 @@ else
     echo 'skipped: this goblin does not speak memcached'
 fi
 if serves memcache && serves http; then
-    net --cases static,large,link --peers goblin,null --json net.json >out 2>err ||
+    # A sanitizer's own memory does not fit into the cgroup that `static` makes.
+    static=static,
+    ! grep -q __asan_init "$GOBLIN_BENCH" || static=
+    net --cases ${static}large,link --peers goblin,null --json net.json >out 2>err ||
         fail "goblin's run over HTTP ended with $?: $(cat err)"
     nothing_left
     all_zero wrong errors unanswered broken lost refused
-    above static get goblin got_bytes 100000
+    [ -z "$static" ] || above static get goblin got_bytes 100000
     above large '512 MiB' goblin hits 10
     above large "512 MiB, memcached's" goblin hits 10
 else
