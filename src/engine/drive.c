@@ -140,14 +140,26 @@ int gb_drive_sync_parents(struct gb_io *io, const char *dir)
     }
 }
 
-/* What a crash may leave of the first identity: some of its sectors. */
-static bool is_unfinished(const unsigned char *blocks, int64_t len)
+static bool is_zero(const unsigned char *bytes, size_t len)
 {
     static const unsigned char zeros[GB_BLOCK];
-    return len <= 2 * (int64_t)GB_BLOCK &&
-           (memcmp(blocks, GB_IDENTITY_MAGIC, 8) == 0 || memcmp(blocks, zeros, 512) == 0) &&
-           memcmp(blocks + 512, zeros, GB_BLOCK - 512 - sizeof(uint64_t)) == 0 &&
-           memcmp(blocks + GB_BLOCK, zeros, GB_BLOCK) == 0;
+    return memcmp(bytes, zeros, len) == 0;
+}
+
+/* Of an identity, which fills the first sector and ends with a sum, some of the sectors. */
+static bool is_torn(const unsigned char *block)
+{
+    return (memcmp(block, GB_IDENTITY_MAGIC, 8) == 0 || is_zero(block, 512)) &&
+           is_zero(block + 512, GB_BLOCK - 512 - sizeof(uint64_t));
+}
+
+/* What a crash may leave of the first identity, which one that takes another drive's place has in
+ * its second block. */
+static bool is_unfinished(const unsigned char *blocks, int64_t len)
+{
+    const unsigned char *second = blocks + GB_BLOCK;
+    return len <= 2 * (int64_t)GB_BLOCK && ((is_torn(blocks) && is_zero(second, GB_BLOCK)) ||
+                                            (is_zero(blocks, GB_BLOCK) && is_torn(second)));
 }
 
 /* The newer of two identities: GB_CLAIM_BARE if there is one, else GB_CLAIM_EMPTY (`alone`: nothing
@@ -236,11 +248,16 @@ void gb_drive_release(struct gb_drive *drive)
 
 int gb_drive_write_identity(struct gb_drive *drive)
 {
+    return gb_drive_write_block(drive, drive->identity.epoch % 2);
+}
+
+int gb_drive_write_block(struct gb_drive *drive, unsigned number)
+{
     unsigned char block[GB_BLOCK];
     struct gb_io *io = drive->identity_file->io;
     gb_identity_encode(&drive->identity, block);
     int64_t n = io->ops->file_write(drive->identity_file, block, sizeof(block),
-                                    drive->identity.epoch % 2 * GB_BLOCK);
+                                    (uint64_t)number * GB_BLOCK);
     drive->writes += n >= 0;
     int rc = n < 0 ? (int)n : io->ops->file_sync(drive->identity_file);
     return rc < 0 ? rc : io->ops->sync_dir(io, drive->dir);

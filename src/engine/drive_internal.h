@@ -21,6 +21,8 @@ void gb_drive_release(struct gb_drive *drive);
 
 /* Writes the identity durably, into the block that its epoch says. */
 int gb_drive_write_identity(struct gb_drive *drive);
+/* Writes it durably into block 0 or 1. */
+int gb_drive_write_block(struct gb_drive *drive, unsigned number);
 
 /* Makes the names of the directory and of those above it durable. */
 int gb_drive_sync_parents(struct gb_io *io, const char *dir);

@@ -145,14 +145,16 @@ static bool may_readd(const struct party *party)
 }
 
 /* The identity of a drive that is used again, or of another in its place. Until the new epoch says
- * that something was lost with it, it counts as one that missed an opening: its own is an odd one,
- * long past, so that it lies in the other block than the new one will. */
+ * that something was lost with it, it counts as one that missed an opening: its own is long past. It
+ * lies in the block of odd epochs, as the new one will not. What lies there already stays: the
+ * other block may be torn, and then this one is all that tells whose the drive is. */
 static int renew_identity(const struct party *party, struct gb_drive *drive)
 {
     uint64_t present = gb_align_down(party->newest.epoch, 2);
+    bool lies_there = drive->identity.epoch % 2 == 1;
     deduce_identity(party, drive);
     drive->identity.epoch = present >= 4 ? present - 3 : 0;
-    return gb_drive_write_identity(drive);
+    return lies_there ? 0 : gb_drive_write_block(drive, 1);
 }
 
 /* A drive that missed an opening holds what may have been deleted or replaced since. */
@@ -417,6 +419,17 @@ static uint64_t lost_epoch(const struct gb_drive *drives, unsigned count, uint64
     return lost ? newest + 1 : newest;
 }
 
+/* A drive that came to the last step at once has an old identity in its other block, by which it
+ * would be emptied should the newest be torn when a strayed lane is noted in it. */
+static int back_up(struct gb_drive *drive, uint64_t epoch, struct goblin_error *error)
+{
+    uint64_t newest = drive->identity.epoch;
+    drive->identity.epoch = epoch;
+    int rc = write_one(drive, error);
+    drive->identity.epoch = newest;
+    return rc;
+}
+
 int gb_drives_enter_epoch(struct gb_drive *drives, unsigned count, const struct gb_passage *passage,
                           struct goblin_error *error)
 {
@@ -448,6 +461,10 @@ int gb_drives_enter_epoch(struct gb_drive *drives, unsigned count, const struct 
         }
     }
     for (unsigned i = 0; i < count; i++) {
+        int rc = drives[i].missing || !drives[i].bereft ? 0 : back_up(&drives[i], last - 1, error);
+        if (rc < 0) {
+            return rc;
+        }
         drives[i].identity.epoch = last;
     }
     return 0;
