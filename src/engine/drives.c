@@ -145,8 +145,8 @@ static bool may_readd(const struct party *party)
 }
 
 /* The identity of a drive that is used again, or of another in its place. Until the new epoch says
- * that something was lost with it, it counts as one that missed an opening: its own is long past. It
- * lies in the block of odd epochs, as the new one will not. What lies there already stays: the
+ * that something was lost with it, it counts as one that missed an opening: its own is long past.
+ * It lies in the block of odd epochs, as the new one will not. What lies there already stays: the
  * other block may be torn, and then this one is all that tells whose the drive is. */
 static int renew_identity(const struct party *party, struct gb_drive *drive)
 {
