@@ -71,17 +71,24 @@ void gb_http_suspend(struct gb_http_conn *conn)
     MHD_suspend_connection(conn->mhd);
 }
 
+static void run_soon(const struct gb_http_conn *conn)
+{
+    struct gb_http_daemon *daemon = conn->tls ? conn->http->secure : conn->http->plain;
+    daemon->again = true;
+    (void)uv_timer_start(&daemon->timer, timed, 0, 0);
+}
+
 void gb_http_resume(struct gb_http_conn *conn)
 {
     if (conn->suspended) {
-        struct gb_http_daemon *daemon = conn->tls ? conn->http->secure : conn->http->plain;
         conn->suspended = false;
-        daemon->again = true;
         MHD_resume_connection(conn->mhd);
-        (void)uv_timer_start(&daemon->timer, timed, 0, 0);
+        run_soon(conn);
     }
 }
 
+/* libmicrohttpd 0.9.75 forgets a connection whose answer breaks off right after it was resumed: it
+ * is polled for nothing yet. Only those with a deadline of their own it looks at in every round. */
 void gb_http_cut(struct gb_http_conn *conn, unsigned why)
 {
     if (conn->cut) {
@@ -90,6 +97,8 @@ void gb_http_cut(struct gb_http_conn *conn, unsigned why)
     conn->cut = true;
     gb_metrics_end(conn->http->loop->metrics, why);
     (void)shutdown(conn->fd, SHUT_RDWR);
+    (void)MHD_set_connection_option(conn->mhd, MHD_CONNECTION_OPTION_TIMEOUT, 1u);
+    run_soon(conn);
 }
 
 static void name_peer(struct gb_http_conn *conn)
