@@ -117,7 +117,9 @@ struct goblin_buffer {
 void goblin_buffer_free(struct goblin_buffer *buffer);
 
 /* Reads a whole value into `buffer`, tail reads landing at their final offsets where alignment
- * allows it. `info` and `meta` may be NULL. Returns GOBLIN_OK, GOBLIN_MISS or a fault. Blocks. */
+ * allows it. `info` and `meta` may be NULL. Returns GOBLIN_OK, GOBLIN_MISS or a fault. A value of
+ * which any byte cannot be read, or fails its checksum, is a miss: it is never GOBLIN_ECORRUPT.
+ * On a miss the buffer's len is 0. Blocks. */
 GOBLIN_NODISCARD int goblin_load(struct goblin_reader *reader, struct goblin_slice key,
                                  struct goblin_buffer *buffer, struct goblin_info *info,
                                  struct goblin_buffer *meta);

@@ -194,14 +194,19 @@ static bool hand_empty(struct gb_get *get)
     return call_back(get, &chunk);
 }
 
-/* The object's bytes are bad or cannot be read: it leaves. */
-static void drop_bad(struct gb_get *get, int reason)
+/* The object's bytes are bad or cannot be read: it leaves. `piece` is where, if that is known. */
+static void drop_bad(struct gb_get *get, const struct gb_piece *piece, int reason)
 {
     struct goblin *store = get->reader->store;
     gb_tally_add(&get->reader->tally,
                  reason == GOBLIN_ECORRUPT ? GB_COUNT_checksum_errors : GB_COUNT_read_errors, 1);
-    gb_store_read_failed(store, gb_segment_at(&store->segments, get->place),
-                         gb_place_offset(get->place), reason);
+    struct gb_segment *segment = gb_segment_at(&store->segments, get->place);
+    uint64_t offset = gb_place_offset(get->place);
+    if (piece != NULL) {
+        segment = piece->segment;
+        offset = piece->at;
+    }
+    gb_store_read_failed(store, segment, offset, reason);
     if (store->options.read_only) {
         return;
     }
@@ -217,14 +222,16 @@ static void drop_bad(struct gb_get *get, int reason)
     gb_index_unlock(&locked);
 }
 
-static void fail(struct gb_get *get, int reason)
+static void fail(struct gb_get *get, const struct gb_piece *piece, int reason)
 {
     if (reason == -ENOMEM || reason == -EMFILE) {
         gb_get_end(get, reason); /* says nothing of the object */
         return;
     }
-    drop_bad(get, reason);
-    gb_get_end(get, get->handed ? GOBLIN_ECORRUPT : GOBLIN_MISS);
+    drop_bad(get, piece, reason);
+    /* What goblin_load has gathered nobody has seen. */
+    bool seen = get->handed && get->load == NULL;
+    gb_get_end(get, seen ? GOBLIN_ECORRUPT : GOBLIN_MISS);
 }
 
 /* The oldest piece has come. True: the request goes on. */
@@ -233,7 +240,7 @@ static bool take_piece(struct gb_get *get)
     struct gb_piece *piece = &get->pieces[get->piece_head];
     int rc = gb_tail_verify(get, piece);
     if (rc < 0) {
-        fail(get, rc);
+        fail(get, piece, rc);
         return false;
     }
     unsigned buffer = piece->buffer;
@@ -271,7 +278,7 @@ bool gb_get_advance(struct gb_get *get)
         }
         int rc = gb_tail_plan(get);
         if (rc < 0) {
-            fail(get, rc);
+            fail(get, NULL, rc);
         } else if (get->deliver_at >= get->end && get->piece_count == 0 &&
                    get->plan_at >= get->end && hand_empty(get)) {
             gb_get_end(get, GOBLIN_OK);
@@ -442,7 +449,7 @@ static void read_tail(struct gb_get *get, const struct goblin_request *request)
     }
     rc = gb_tail_plan(get);
     if (rc < 0) {
-        fail(get, rc);
+        fail(get, NULL, rc);
         gb_get_recycle(get);
         return;
     }

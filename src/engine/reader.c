@@ -362,7 +362,9 @@ int goblin_load(struct goblin_reader *reader, struct goblin_slice key, struct go
     if (load.fault < 0) {
         return load.fault;
     }
-    if (info != NULL && rc == GOBLIN_OK) {
+    if (rc != GOBLIN_OK) {
+        buffer->len = 0; /* of a head that has no tail nothing is told */
+    } else if (info != NULL) {
         *info = load.info;
     }
     return rc;
