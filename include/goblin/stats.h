@@ -35,7 +35,7 @@ extern "C" {
     X(device_read_bytes, "bytes read from the device")                                             \
     X(device_writes, "writes sent to the device, the store's own among them")                      \
     X(device_write_bytes, "bytes written to the device: records, their lists, checkpoints, all")   \
-    X(device_syncs, "fdatasync calls")                                                             \
+    X(device_syncs, "fdatasync calls, the store's own among them")                                 \
     X(read_errors, "device reads that failed")                                                     \
     X(write_errors, "device writes that failed")                                                   \
     X(blocks_rescued, "of these, blocks whose records were written elsewhere")                     \

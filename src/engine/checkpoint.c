@@ -223,7 +223,11 @@ static int finish_copy(struct goblin *store, struct copy *copy)
     char path[4096];
     char path_new[4096];
     const struct gb_io_ops *ops = store->io->ops;
-    int rc = copy->fault < 0 ? copy->fault : ops->file_sync(copy->file);
+    int rc = copy->fault;
+    if (rc >= 0) {
+        rc = ops->file_sync(copy->file);
+        gb_store_count_sync(store);
+    }
     if (copy->file != NULL) {
         (void)ops->file_advise_away(copy->file);
         ops->file_close(copy->file);

@@ -259,6 +259,7 @@ int gb_drive_write_block(struct gb_drive *drive, unsigned number)
     int64_t n = io->ops->file_write(drive->identity_file, block, sizeof(block),
                                     (uint64_t)number * GB_BLOCK);
     drive->writes += n >= 0;
+    drive->syncs += n >= 0;
     int rc = n < 0 ? (int)n : io->ops->file_sync(drive->identity_file);
     return rc < 0 ? rc : io->ops->sync_dir(io, drive->dir);
 }

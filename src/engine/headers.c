@@ -273,7 +273,10 @@ int gb_headers_wipe(struct goblin *store, const struct gb_segment *segment)
         rc = n < 0 ? (int)n : 0;
         gb_store_count_write(store, GB_BLOCK);
     }
-    rc = rc < 0 ? rc : ops->file_sync(segment->file);
+    if (rc == 0) {
+        rc = ops->file_sync(segment->file);
+        gb_store_count_sync(store);
+    }
     return rc < 0 ? rc : 0;
 }
 

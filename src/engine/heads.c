@@ -191,7 +191,10 @@ int gb_heads_write(struct goblin *store, uint64_t salt)
         rc = ops->file_truncate(dump.stream.file, 0);
         rc = rc == 0 ? dump_all(&dump) : rc;
         atomic_store(&store->heads_bytes, dump.stream.offset);
-        rc = rc == 0 ? ops->file_sync(dump.stream.file) : rc;
+        if (rc == 0) {
+            rc = ops->file_sync(dump.stream.file);
+            gb_store_count_sync(store);
+        }
         ops->file_close(dump.stream.file);
     }
     free(dump.stream.window);

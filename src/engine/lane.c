@@ -374,11 +374,7 @@ static void note_stray(struct gb_lane *lane, const struct gb_segment *segment)
     int rc = 0;
     if ((store->drives[segment->drive].identity.strayed >> lane->number & 1) == 0) {
         rc = gb_drives_note_stray(store->drives, store->drive_count, lane->number);
-        for (unsigned i = 0; i < store->drive_count; i++) {
-            if (!store->drives[i].missing) {
-                gb_store_count_write(store, GB_BLOCK);
-            }
-        }
+        gb_store_count_identities(store);
     }
     (void)pthread_mutex_unlock(&store->segments.strays_lock);
     if (rc < 0) {

@@ -177,7 +177,6 @@ static int sync_dirty(struct gb_lane *lane, uint64_t serial, uint64_t *safe)
     gb_lane_unlock(lane);
     for (unsigned i = 0; i < count; i++) {
         int synced = gb_segment_sync(&lane->store->segments, dirty[i]);
-        gb_tally_add_shared(&lane->store->tally, GB_COUNT_device_syncs, 1);
         if (synced < 0) {
             rc = rc < 0 ? rc : synced;
             gb_lane_lock(lane);

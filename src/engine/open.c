@@ -131,12 +131,9 @@ static int copy_settings(struct goblin *store, const struct goblin_options *opti
 static void count_opening(struct goblin *store)
 {
     for (unsigned i = 0; i < store->drive_count; i++) {
-        const struct gb_drive *drive = &store->drives[i];
-        gb_store_count_read(store, drive->read_bytes);
-        for (uint64_t k = 0; k < drive->writes; k++) {
-            gb_store_count_write(store, GB_BLOCK);
-        }
+        gb_store_count_read(store, store->drives[i].read_bytes);
     }
+    gb_store_count_identities(store);
     if (store->heads_dir != NULL) {
         gb_heads_measure(store);
     }

@@ -251,7 +251,11 @@ static int replay_entry(void *arg, const struct gb_entry *entry)
  * as safe as the store says, and named in checkpoints. */
 static int make_safe(struct goblin *store, const struct gb_segment *segment)
 {
-    return store->options.read_only ? 0 : store->io->ops->file_sync(segment->file);
+    if (store->options.read_only) {
+        return 0;
+    }
+    gb_store_count_sync(store);
+    return store->io->ops->file_sync(segment->file);
 }
 
 static int replay_segment(struct goblin *store, struct gb_segment *segment)

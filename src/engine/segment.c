@@ -302,6 +302,9 @@ int gb_segment_sync(struct gb_segments *segments, struct gb_segment *segment)
         return -EIO;
     }
     int rc = segment->file->io->ops->file_sync(segment->file);
+    if (segments->tally != NULL) {
+        gb_tally_add_shared(segments->tally, GB_COUNT_device_syncs, 1);
+    }
     if (rc < 0) {
         atomic_store(&segment->unsafe, true);
         (void)gb_segments_fail(segments, segment, true);

@@ -76,7 +76,8 @@ struct gb_drive {
     bool direct;
     bool full; /* had no room for the last file; tried again at need. Under the segments' lock */
     bool full_told;      /* by gb_segments_prepare; the same */
-    uint64_t writes;     /* of one block each, to the identity, while the store was opened */
+    uint64_t writes;     /* of one block each, to the identity, that are not counted yet */
+    uint64_t syncs;      /* of the identity; the same */
     uint64_t read_bytes; /* of the identity, in one read */
     unsigned failures;   /* segments on it that failed; under the lock of the segments */
     bool retired;        /* too many have: it is not written to any more */
@@ -88,7 +89,7 @@ struct gb_drive {
 
 struct gb_segments {
     struct gb_io *io;
-    struct gb_tally *tally; /* of the store, for tapes; may be NULL */
+    struct gb_tally *tally; /* of the store, for tapes and syncs; may be NULL */
     struct gb_drive *drives;
     unsigned drive_count;
     uint64_t segment_bytes;

@@ -18,6 +18,19 @@ void gb_store_log(const struct goblin *store, enum goblin_log_level level, const
     store->options.log(store->options.log_arg, level, line);
 }
 
+void gb_store_count_identities(struct goblin *store)
+{
+    for (unsigned i = 0; i < store->drive_count; i++) {
+        struct gb_drive *drive = &store->drives[i];
+        for (; drive->writes > 0; drive->writes--) {
+            gb_store_count_write(store, GB_BLOCK);
+        }
+        for (; drive->syncs > 0; drive->syncs--) {
+            gb_store_count_sync(store);
+        }
+    }
+}
+
 void gb_store_write_failed(struct goblin *store, struct gb_segment *segment, uint64_t offset,
                            int fault)
 {

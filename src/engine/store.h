@@ -137,11 +137,19 @@ static inline void gb_store_count_write(struct goblin *store, uint64_t bytes)
     gb_admission_charge(&store->admission, bytes);
 }
 
+static inline void gb_store_count_sync(struct goblin *store)
+{
+    gb_tally_add_shared(&store->tally, GB_COUNT_device_syncs, 1);
+}
+
 static inline void gb_store_count_read(struct goblin *store, uint64_t bytes)
 {
     gb_tally_add_shared(&store->tally, GB_COUNT_device_reads, 1);
     gb_tally_add_shared(&store->tally, GB_COUNT_device_read_bytes, bytes);
 }
+
+/* What has been written to identities of drives since it was last counted. */
+void gb_store_count_identities(struct goblin *store);
 
 static inline bool gb_expired(int64_t expires_ms, int64_t now_ms)
 {

@@ -506,7 +506,6 @@ static int settle_extents(struct goblin_writer *writer)
         rc = atomic_load(&segment->headless) ? -EIO : 0;
         if (rc == 0 && segment != last && sync) {
             rc = gb_segment_sync(&writer->store->segments, segment);
-            gb_tally_add_shared(&writer->store->tally, GB_COUNT_device_syncs, 1);
         } else if (rc == 0 && segment != last) {
             atomic_store(&segment->stream_dirty, true);
         }

@@ -43,6 +43,7 @@ static void sim_expect_exact(struct gb_simstore *sim)
     assert_int_equal(stats.device_writes,
                      now.operations[SIMDISK_WRITE] - sim->before.operations[SIMDISK_WRITE]);
     assert_int_equal(stats.device_read_bytes, now.read_bytes - sim->before.read_bytes);
+    assert_int_equal(stats.device_syncs, now.file_syncs - sim->before.file_syncs);
     assert_int_equal(stats.put_bytes, sim->value_bytes);
     assert_int_equal(stats.put_key_bytes, sim->key_bytes);
     uint64_t user = sim->value_bytes + sim->key_bytes;

@@ -426,6 +426,7 @@ int simdisk_sync_locked(struct simdisk *disk, struct sim_file *file, uint64_t se
     if (!sim_file_lives(disk, file)) {
         return -EIO;
     }
+    disk->counts.file_syncs++;
     enum sim_gate gate = simdisk_gate_locked(disk, SIMDISK_SYNC);
     if (gate == SIM_GATE_GO) {
         sim_inode_sync(file->inode, sequence);

@@ -99,7 +99,8 @@ struct simdisk_counts {
     uint64_t operations[SIMDISK_KINDS]; /* [SIMDISK_ANY]: all */
     uint64_t read_bytes;                /* of reads and writes that succeeded */
     uint64_t written_bytes;
-    uint64_t failed; /* injected -EIO */
+    uint64_t file_syncs; /* operations[SIMDISK_SYNC] but those of directories */
+    uint64_t failed;     /* injected -EIO */
     uint64_t no_space;
     uint64_t misdirected;
     uint64_t flipped;
