@@ -98,14 +98,25 @@ static void get(int fd, const char *path, size_t size, uint64_t seed)
     expect_bytes(fd, size, seed, 0);
 }
 
+/* Turns the clock on, a step for every round of the server's, until what is waited for has come. */
+#define turn_until(serve, step_ms, condition)                                                      \
+    do {                                                                                           \
+        for (int waited_ms = 0; !(condition); waited_ms += 20) {                                   \
+            gb_await_step(waited_ms, #condition);                                                  \
+            gb_serve_advance(serve, step_ms);                                                      \
+            (void)usleep(20000);                                                                   \
+        }                                                                                          \
+    } while (0)
+
+static void turn_until_cut(struct gb_serve *serve, unsigned why)
+{
+    turn_until(serve, 15000, gb_serve_ended(serve, why) > 0);
+}
+
 /* All that was taken for connections has been given back. */
 static void expect_nothing_left(struct gb_serve *serve)
 {
-    for (int i = 0; gb_serve_gauges(serve).connections > 0; i++) {
-        assert_true(i < 1000);
-        gb_serve_advance(serve, 200);
-        (void)usleep(20000);
-    }
+    turn_until(serve, 200, gb_serve_gauges(serve).connections == 0);
     gb_await(gb_serve_gauges(serve).network_bytes == 0);
     gb_await(gb_serve_gauges(serve).streams == 0);
 }
@@ -193,14 +204,10 @@ static void ranges__in_one_answer_come_in_order(void **state)
 /* Until a client that takes nothing has had to give up the reader's buffers. */
 static void wait_for_park(struct gb_serve *serve)
 {
-    for (int i = 0; gb_serve_counter(serve, GB_METRICS_holds_copied) +
-                        gb_serve_counter(serve, GB_METRICS_holds_dropped) ==
-                    0;
-         i++) {
-        assert_true(i < 1000);
-        gb_serve_advance(serve, 100); /* more than hold_ms */
-        (void)usleep(20000);
-    }
+    turn_until(serve, 100, /* more than hold_ms */
+               gb_serve_counter(serve, GB_METRICS_holds_copied) +
+                       gb_serve_counter(serve, GB_METRICS_holds_dropped) >
+                   0);
 }
 
 static void a_client_that_is_slow__gets_all_of_it(void **state)
@@ -256,11 +263,7 @@ static void a_client_that_takes_nothing__is_cut(void **state)
     put(fd, "/k", 32 * GB_MIB, 3, 201);
     say_line(fd, "GET", "/k", "");
     assert_int_equal(read_head(fd, &length), 200);
-    for (int i = 0; gb_serve_ended(serve, GB_CONN_END_stalled) == 0; i++) {
-        assert_true(i < 200);
-        gb_serve_advance(serve, 15000);
-        (void)usleep(20000);
-    }
+    turn_until_cut(serve, GB_CONN_END_stalled);
     expect_nothing_left(serve);
     (void)close(fd);
 }
@@ -271,11 +274,7 @@ static void a_head_that_trickles__is_cut(void **state)
     gb_serve_start(serve);
     int fd = gb_client_open(serve);
     gb_client_say(fd, "GET /k HT");
-    for (int i = 0; gb_serve_ended(serve, GB_CONN_END_request) == 0; i++) {
-        assert_true(i < 200);
-        gb_serve_advance(serve, 15000);
-        (void)usleep(20000);
-    }
+    turn_until_cut(serve, GB_CONN_END_request);
     expect_nothing_left(serve);
     (void)close(fd);
 }
@@ -288,11 +287,7 @@ static void a_body_that_trickles__is_cut(void **state)
     put_head(fd, "/k", 1000000);
     gb_client_say(fd, "some of it");
     gb_await(gb_serve_gauges(serve).streams == 1);
-    for (int i = 0; gb_serve_ended(serve, GB_CONN_END_request) == 0; i++) {
-        assert_true(i < 200);
-        gb_serve_advance(serve, 15000);
-        (void)usleep(20000);
-    }
+    turn_until_cut(serve, GB_CONN_END_request);
     expect_nothing_left(serve);
     (void)close(fd);
 }
@@ -309,11 +304,7 @@ static void a_connection_without_requests__is_cut_after_a_while(void **state)
         (void)usleep(5000);
     }
     get(fd, "/k", 10, 1); /* five minutes are not enough */
-    for (int i = 0; gb_serve_ended(serve, GB_CONN_END_idle) == 0; i++) {
-        assert_true(i < 200);
-        gb_serve_advance(serve, 15000);
-        (void)usleep(20000);
-    }
+    turn_until_cut(serve, GB_CONN_END_idle);
     gb_client_expect_end(fd);
     (void)close(fd);
 }
@@ -378,11 +369,8 @@ static void clients_that_left_before_they_were_accepted__do_not_stay(void **stat
     }
     int fd = gb_client_open(serve);
     say_line(fd, "GET", "/k", "");
-    for (int i = 0; gb_serve_counter(serve, GB_METRICS_requests) == 0; i++) {
-        assert_true(i < 200);
-        gb_serve_advance(serve, 40); /* accepting stops for a moment at its limit */
-        (void)usleep(20000);
-    }
+    /* Accepting stops for a moment at its limit. */
+    turn_until(serve, 40, gb_serve_counter(serve, GB_METRICS_requests) > 0);
     expect_status(fd, 404);
     (void)close(fd);
     expect_nothing_left(serve);

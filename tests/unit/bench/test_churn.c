@@ -14,8 +14,9 @@
 #include <cmocka.h>
 
 #include "bench/scratch.h"
+#include "lib/arguments.h"
 
-enum { LIVE_BYTES = 1000, ARGUMENTS_MAX = 16 };
+enum { LIVE_BYTES = 1000 };
 
 static bool is_near(double a, double b)
 {
@@ -26,17 +27,12 @@ static bool is_near(double a, double b)
 
 static int parse(struct gb_churn_options *options, struct goblin_error *error, const char *line)
 {
-    static char text[256];
-    char *argv[ARGUMENTS_MAX] = {(char[]){"churn"}};
-    int argc = 1;
-    char *rest = NULL;
-    snprintf(text, sizeof(text), "%s", line);
-    for (char *word = strtok_r(text, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) {
-        assert_true(argc < ARGUMENTS_MAX);
-        argv[argc++] = word;
-    }
+    static struct gb_arguments arguments;
+    char text[256];
+    (void)snprintf(text, sizeof(text), "churn %s", line);
+    gb_arguments_split(&arguments, text);
     error->text[0] = '\0';
-    return gb_churn_options_parse(options, argc, argv, error);
+    return gb_churn_options_parse(options, arguments.argc, arguments.argv, error);
 }
 
 static void churn_options__have_defaults_and_limits(void **state)

@@ -16,24 +16,18 @@
 
 #include "base/bits.h"
 #include "bench/scratch.h"
-
-enum { ARGUMENTS_MAX = 16 };
+#include "lib/arguments.h"
 
 /* ---- the command line ---------------------------------------------------------------------- */
 
 static int parse(struct gb_net_options *options, struct goblin_error *error, const char *line)
 {
-    static char text[256];
-    char *argv[ARGUMENTS_MAX] = {(char[]){"net"}};
-    int argc = 1;
-    char *rest = NULL;
-    snprintf(text, sizeof(text), "%s", line);
-    for (char *word = strtok_r(text, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) {
-        assert_true(argc < ARGUMENTS_MAX);
-        argv[argc++] = word;
-    }
+    static struct gb_arguments arguments;
+    char text[256];
+    (void)snprintf(text, sizeof(text), "net %s", line);
+    gb_arguments_split(&arguments, text);
     error->text[0] = '\0';
-    return gb_net_options_parse(options, argc, argv, error);
+    return gb_net_options_parse(options, arguments.argc, arguments.argv, error);
 }
 
 static void net_options__have_defaults_and_limits(void **state)
