@@ -5,6 +5,19 @@
 #include "proto/http_conditional.h"
 #include "proto/http_date.h"
 
+void gb_origin_head_add(char *out, const char *line, size_t len)
+{
+    for (size_t i = 0; i < len; i++) {
+        unsigned char c = (unsigned char)line[i];
+        bool is_end = c == '\n' ? i + 1 == len : c == '\r' && i + 2 == len && line[i + 1] == '\n';
+        bool is_control = (c < ' ' && c != '\t') || c == 0x7f;
+        out[i] = line[i];
+        if (is_control && !is_end) {
+            out[i] = ' ';
+        }
+    }
+}
+
 bool gb_origin_head_next(struct gb_http_text *lines, struct gb_http_text *name,
                          struct gb_http_text *value)
 {
@@ -121,11 +134,17 @@ void gb_origin_head_read(struct gb_origin_head *head, int status, struct gb_http
     head->cache.vary_all = head->vary_lines > 1 || lists(head->vary, "*");
 }
 
+/* So old that it has been of no use since before it came: nothing to be kept. */
+static bool is_past(const struct gb_origin_head *head)
+{
+    return gb_origin_head_birth_s(head) + gb_origin_head_kept_s(head) <= head->cache.received_s;
+}
+
 bool gb_origin_head_may_keep(const struct gb_origin_head *head,
                              const struct gb_cache_control *request)
 {
     return head->cache.status == 200 && !head->sets_cookie && !head->has_range &&
-           gb_cache_control_may_store(&head->cache, request) && gb_origin_head_kept_s(head) > 0;
+           gb_cache_control_may_store(&head->cache, request) && !is_past(head);
 }
 
 bool gb_origin_head_may_share(const struct gb_origin_head *head,

@@ -1,10 +1,10 @@
 /*
  * The head of an origin's answer, and what of it is kept with the object.
  *
- * A head is a block of field lines, each ended by a line feed, as an origin sent them. What a cache
- * must know of it is worked out once (gb_origin_head_read); what is kept of it becomes metadata
- * (gb_origin_head_keep, http_meta.h), from which gb_origin_head_kept tells later how old the object
- * is and how long it was good for.
+ * A head is a block of field lines, each ended by a line feed, as an origin sent them but for the
+ * bytes that no line may have (gb_origin_head_add). What a cache must know of it is worked out once
+ * (gb_origin_head_read); what is kept of it becomes metadata (gb_origin_head_keep, http_meta.h),
+ * from which gb_origin_head_kept tells later how old the object is and how long it was good for.
  *
  * An object's age needs no clock of its own: it is kept for so many seconds from its birth, so its
  * birth is its expiry less those seconds. An origin that says that nothing has changed (304) makes
@@ -43,6 +43,10 @@ struct gb_origin_head {
     bool has_range; /* Content-Range */
     bool bad;       /* a length that is none, or two that differ */
 };
+
+/* Appends a line, with its end, to a block: what is to stand at `out`. Control characters become
+ * blanks (RFC 9110, 5.5), or metadata would not give back what was read of the line. */
+void gb_origin_head_add(char *out, const char *line, size_t len);
 
 /* The next line of a block. Lines without a colon, and folded ones, are passed over. */
 bool gb_origin_head_next(struct gb_http_text *lines, struct gb_http_text *name,

@@ -28,7 +28,7 @@ static int64_t kept_s(const struct gb_cache_control *control, int64_t lifetime_s
     if (has_validator && grace_s < GB_ORIGIN_HEAD_KEEP_S) {
         grace_s = GB_ORIGIN_HEAD_KEEP_S;
     }
-    return clamp(lifetime_s) + clamp(grace_s);
+    return clamp(clamp(lifetime_s) + clamp(grace_s));
 }
 
 static bool is_validatable(const struct gb_origin_head *head)
@@ -151,6 +151,12 @@ void gb_origin_head_kept(struct gb_origin_kept *kept, const void *meta, size_t l
 
 /* ---- a 304 ----------------------------------------------------------------------------------- */
 
+static int64_t expiry_ms(const struct gb_origin_head *head, int64_t keep_s)
+{
+    int64_t expires_ms = (gb_origin_head_birth_s(head) + keep_s) * 1000;
+    return expires_ms != 0 ? expires_ms : 1; /* 0 would be never */
+}
+
 static int64_t seconds_apart(int64_t a, int64_t b)
 {
     return a > b ? a - b : b - a;
@@ -190,7 +196,7 @@ static bool weakly_same(struct gb_http_text a, struct gb_http_text b)
 bool gb_origin_head_same(const struct gb_origin_head *head, const struct gb_origin_kept *kept,
                          int64_t *expires_ms)
 {
-    *expires_ms = (gb_origin_head_birth_s(head) + kept->kept_s) * 1000;
+    *expires_ms = expiry_ms(head, kept->kept_s);
     /* What counts is how long it lasts: the two dates of an Expires move on together. */
     bool expires = head->cache.expires_s != GB_CACHE_CONTROL_ABSENT;
     bool lasts =
@@ -217,7 +223,7 @@ bool gb_origin_head_renew(const struct gb_origin_head *head, struct gb_http_text
     struct gb_http_text etag = head->etag.at != NULL ? head->etag : kept->etag;
     bool valid = etag.at != NULL || kept->modified_ms >= 0;
     int64_t keep_s = kept_s(&cache.control, lifetime_s, valid);
-    *expires_ms = (gb_origin_head_birth_s(head) + keep_s) * 1000;
+    *expires_ms = expiry_ms(head, keep_s);
     put_record(writer, keep_s, lifetime_s,
                cache.expires_s != GB_CACHE_CONTROL_ABSENT || (kept->has_expires && !says));
     put_text(writer, GB_HTTP_META_ETAG, etag);

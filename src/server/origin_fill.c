@@ -310,7 +310,7 @@ static size_t on_header(char *bytes, size_t size, size_t count, void *arg)
         if (len + 1 > GB_ORIGIN_HEAD_BYTES - fill->head_len) {
             return 0;
         }
-        memcpy(fill->head_bytes + fill->head_len, bytes, len);
+        gb_origin_head_add(fill->head_bytes + fill->head_len, bytes, len);
         fill->head_len += len;
         return len;
     }

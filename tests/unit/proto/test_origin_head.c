@@ -61,6 +61,21 @@ static void a_block__is_read_line_by_line(void **state)
     assert_false(gb_origin_head_next(&lines, &name, &value));
 }
 
+static void a_line__has_blanks_for_what_no_line_may_have(void **state)
+{
+    (void)state;
+    static const char *const lines[][2] = {
+        {"A: b\r\n", "A: b\r\n"},       {"A:\tb\n", "A:\tb\n"}, {"A: \001b\177\r\n", "A:  b \r\n"},
+        {"A: b\rc\nd\n", "A: b c d\n"}, {"A: b\r", "A: b "},    {"", ""},
+    };
+    for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+        char out[16];
+        size_t len = strlen(lines[i][0]);
+        gb_origin_head_add(out, lines[i][0], len);
+        assert_memory_equal(out, lines[i][1], len);
+    }
+}
+
 static void lengths__that_differ_are_an_error(void **state)
 {
     (void)state;
@@ -90,6 +105,8 @@ static void answers__are_kept_only_if_a_shared_cache_may(void **state)
     assert_true(keeps(200, "Cache-Control: no-cache\nETag: \"a\"\n"));
     assert_true(keeps(200, "Cache-Control: max-age=0, stale-if-error=9\n"));
     assert_false(keeps(200, "Cache-Control: max-age=0\n")); /* of no use ever */
+    assert_true(keeps(200, "Cache-Control: max-age=9\nAge: 8\n"));
+    assert_false(keeps(200, "Cache-Control: max-age=9\nAge: 9\n")); /* nor this */
     assert_false(keeps(200, ""));
     assert_false(keeps(200, "Cache-Control: no-store, max-age=9\n"));
     assert_false(keeps(200, "Cache-Control: private, max-age=9\n"));
@@ -335,6 +352,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_block__is_read_line_by_line),
+        cmocka_unit_test(a_line__has_blanks_for_what_no_line_may_have),
         cmocka_unit_test(lengths__that_differ_are_an_error),
         cmocka_unit_test(an_entity_tag__that_is_none_is_left_out),
         cmocka_unit_test(answers__are_kept_only_if_a_shared_cache_may),
