@@ -52,6 +52,7 @@ void gb_conn_pools_fini(struct gb_loop *loop)
     }
     while (pools->sends != NULL) {
         struct gb_send *next = pools->sends->next;
+        gb_limits_give(loop->limits, GB_CONN_SEND_CHARGE);
         free(pools->sends);
         pools->sends = next;
     }

@@ -26,6 +26,9 @@
 #define GB_CONN_WINDOW_BYTES  65536u /* read at first for a client that was too slow */
 #define GB_CONN_WINDOW_MOST   8388608u
 #define GB_CONN_IOV           64
+#define GB_CONN_SENDS_KEPT    256u /* free ones, for sends to come */
+/* Of the budget, for a send: with the copy of its key. */
+#define GB_CONN_SEND_CHARGE   (sizeof(struct gb_send) + 256u)
 
 _Static_assert(GB_CONN_BLOCK_BYTES >= GB_CONN_RESERVE_MAX, "a reserved reply lies in one block");
 
@@ -170,7 +173,8 @@ struct gb_conn_pools {
     unsigned block_count;
     unsigned blocks_most;
     struct gb_piece_out *held; /* free ones without bytes */
-    struct gb_send *sends;
+    struct gb_send *sends;     /* free, charged */
+    unsigned send_count;
     struct gb_conn *ready;
     struct gb_conn *ready_last;
     struct gb_conn *dirty;

@@ -20,9 +20,31 @@ static void free_send(struct gb_send *send)
     struct gb_conn_pools *pools = &conn->loop->internal->pools;
     gb_loop_leave(&conn->loop->request_line, &send->waiter);
     free(send->key);
-    send->next = pools->sends;
-    pools->sends = send;
+    if (pools->send_count < GB_CONN_SENDS_KEPT) {
+        send->next = pools->sends;
+        pools->sends = send;
+        pools->send_count++;
+    } else {
+        free(send);
+        gb_loop_give_bytes(conn->loop, GB_CONN_SEND_CHARGE);
+    }
     gb_conn_unref(conn);
+}
+
+static struct gb_send *new_send(struct gb_loop *loop)
+{
+    struct gb_conn_pools *pools = &loop->internal->pools;
+    struct gb_send *send = pools->sends;
+    if (send != NULL) {
+        pools->sends = send->next;
+        pools->send_count--;
+        return send;
+    }
+    send = malloc(sizeof(*send));
+    if (send != NULL) {
+        gb_limits_take_anyway(loop->limits, GB_CONN_SEND_CHARGE);
+    }
+    return send;
 }
 
 /* ---- asking the reader --------------------------------------------------------------------- */
@@ -109,13 +131,7 @@ void gb_conn_send(struct gb_conn *conn, const struct gb_send_request *request)
     if (conn->closed) {
         return;
     }
-    struct gb_conn_pools *pools = &conn->loop->internal->pools;
-    struct gb_send *send = pools->sends;
-    if (send != NULL) {
-        pools->sends = send->next;
-    } else {
-        send = malloc(sizeof(*send));
-    }
+    struct gb_send *send = new_send(conn->loop);
     if (send == NULL) {
         gb_conn_cut(conn, GB_CONN_END_session);
         return;

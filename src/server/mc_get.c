@@ -15,6 +15,7 @@ static struct gb_mc_answer *new_answer(struct gb_mc_session *session)
     struct gb_mc_answer *answer = home->free_answers;
     if (answer != NULL) {
         home->free_answers = answer->next;
+        home->free_answer_count--;
     } else {
         answer = malloc(sizeof(*answer));
         if (answer == NULL) {
@@ -34,6 +35,19 @@ static struct gb_mc_answer *new_answer(struct gb_mc_session *session)
     return answer;
 }
 
+/* Of no list any more. */
+static void give_back(struct gb_mc_loop *home, struct gb_mc_answer *answer)
+{
+    if (home->free_answer_count < GB_MC_ANSWERS_KEPT) {
+        answer->next = home->free_answers;
+        home->free_answers = answer;
+        home->free_answer_count++;
+    } else {
+        free(answer);
+        gb_loop_give_bytes(home->loop, sizeof(*answer));
+    }
+}
+
 static void free_answer(struct gb_mc_answer *answer)
 {
     struct gb_mc_session *session = answer->session;
@@ -45,14 +59,17 @@ static void free_answer(struct gb_mc_answer *answer)
     if (answer->next != NULL) {
         answer->next->prev = answer->prev;
     }
-    answer->next = session->home->free_answers;
-    session->home->free_answers = answer;
+    give_back(session->home, answer);
 }
 
 void gb_mc_get_close(struct gb_mc_session *session)
 {
-    while (session->answers != NULL) {
-        free_answer(session->answers);
+    struct gb_mc_answer *answer = session->answers;
+    session->answers = NULL;
+    while (answer != NULL) {
+        struct gb_mc_answer *next = answer->next;
+        give_back(session->home, answer);
+        answer = next;
     }
 }
 

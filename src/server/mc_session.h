@@ -50,13 +50,16 @@ struct gb_mc_loop {
     struct gb_loop *loop;
     struct gb_mc_loop *next; /* under memcache->lock */
     struct gb_mc_counts counts;
-    struct gb_mc_answer *free_answers;
+    struct gb_mc_answer *free_answers; /* charged */
+    unsigned free_answer_count;
     struct gb_mc_auth *auth; /* NULL: none is asked for */
     struct gb_mc_watcher *watchers;
     _Atomic unsigned
         topics; /* of theirs; written under memcache->lock, read with it or as a hint */
     struct gb_deadline flush; /* of a delayed flush_all */
 };
+
+#define GB_MC_ANSWERS_KEPT 256u /* free ones, for answers to come */
 
 /* An object on its way to the client. In the list of its session from gb_conn_send to on_body. */
 struct gb_mc_answer {
