@@ -194,6 +194,20 @@ static enum MHD_Result answer_put(struct gb_http_conn *conn)
     return gb_http_answer(conn, upload->existed ? 204 : 201, response);
 }
 
+/* libmicrohttpd 0.9.75 calls for an empty body that it has invited (100 Continue) as soon as the
+ * next request is there, when it takes no answer yet, and once more at the end. */
+static enum MHD_Result answer_at_end(struct gb_http_conn *conn)
+{
+    struct gb_http_upload *upload = &conn->request.upload;
+    enum MHD_Result result = answer_put(conn);
+    if (result != MHD_YES && upload->length == 0 && !upload->answered_early) {
+        upload->answered_early = true;
+        conn->request.answered = false;
+        return MHD_YES;
+    }
+    return result;
+}
+
 enum MHD_Result gb_http_put(struct gb_http_conn *conn, struct gb_http_input *input)
 {
     struct gb_http_upload *upload = &conn->request.upload;
@@ -204,7 +218,7 @@ enum MHD_Result gb_http_put(struct gb_http_conn *conn, struct gb_http_input *inp
             return MHD_YES;
         }
         if (gb_http_upload_finish(conn)) {
-            return answer_put(conn);
+            return answer_at_end(conn);
         }
         gb_http_suspend(conn);
         return MHD_YES;

@@ -39,6 +39,7 @@ struct gb_http_upload {
     bool opened;   /* the stream's begin has come back */
     bool committing;
     bool existed;
+    bool answered_early; /* and not heard: once more at the end */
 };
 
 /* Gets room for what comes. True: there is; false: it will resume the connection. */
