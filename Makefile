@@ -6,13 +6,14 @@ SEED ?= 1
 SEEDS ?= 10000
 KILLS ?= 500
 CHURN_S ?= 3600
+NET_ROUNDS ?= 2000
 CRASH_SEED = $(if $(filter command line environment,$(origin SEED)),--seed $(SEED))
 export JOBS FUZZ_SECONDS
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build demo test check units asan tsan tidy fuzz sim soak crash restarts pressure
-.PHONY: format install clean need-build need-demo need-test
+.PHONY: help build demo test check units asan tsan tidy fuzz sim soak crash restarts netfuzz
+.PHONY: pressure format install clean need-build need-demo need-test
 
 help: ## print this menu
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -58,6 +59,12 @@ crash: need-test ## KILLS (500) times kill -9 of a loaded store, each looked ove
 restarts: need-test ## CHURN_S (3600) seconds of churn, then 20 clean and 20 dirty restarts
 	@scripts/build dev goblin-crash goblin
 	build/dev/tests/goblin-crash --churn $(CHURN_S) --goblin build/dev/goblin $(CRASH_SEED)
+
+netfuzz: need-test ## NET_ROUNDS (2000) rounds of split, mixed and cut network streams; SEED= replays
+	@scripts/build dev integration_netfuzz_threads
+	GOBLIN_NETFUZZ_ROUNDS=$(NET_ROUNDS) \
+	    $(if $(filter command line environment,$(origin SEED)),GOBLIN_SEED=$(SEED)) \
+	    build/dev/tests/integration_netfuzz_threads
 
 pressure: need-test ## ten minutes of load in 128 MiB of RAM
 	@scripts/build dev

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <ftw.h>
 #include <poll.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,8 +16,10 @@
 
 #include "lib/pattern.h"
 #include "server/conn.h"
+#include "server/loop_internal.h"
+#include "server/mc_session.h"
 
-#define PATIENCE_S 20
+#define PATIENCE_S 60
 
 #ifdef __SANITIZE_THREAD__
 /* libuv closes its descriptors by bare system calls, which the sanitizer does not see: it takes the
@@ -136,6 +139,46 @@ struct gb_server_gauges gb_serve_gauges(struct gb_serve *serve)
     struct gb_server_gauges gauges;
     gb_server_read_gauges(serve->server, &gauges);
     return gauges;
+}
+
+struct pooled {
+    struct gb_post post;
+    struct gb_loop *loop;
+    uint64_t bytes;
+    sem_t done;
+};
+
+static void sum_pools(struct gb_post *post)
+{
+    struct pooled *pooled = (struct pooled *)(void *)post;
+    const struct gb_conn_pools *pools = &pooled->loop->internal->pools;
+    pooled->bytes = pools->scratch != NULL ? pools->scratch_bytes : 0;
+    for (const struct gb_piece_out *at = pools->blocks; at != NULL; at = at->next) {
+        pooled->bytes += at->charge;
+    }
+    pooled->bytes += pools->send_count * GB_CONN_SEND_CHARGE;
+    for (unsigned i = 0; i < pooled->loop->internal->service_count; i++) {
+        const struct gb_loop_service *service = &pooled->loop->internal->services[i];
+        if (service->protocol == &gb_memcache_protocol) {
+            const struct gb_mc_loop *home = service->state;
+            pooled->bytes += home->free_answer_count * sizeof(struct gb_mc_answer);
+        }
+    }
+    assert_int_equal(sem_post(&pooled->done), 0);
+}
+
+uint64_t gb_serve_pooled_bytes(struct gb_serve *serve)
+{
+    uint64_t bytes = 0;
+    for (unsigned i = 0; i < gb_server_loop_count(serve->server); i++) {
+        struct pooled pooled = {.post.run = sum_pools, .loop = gb_server_loop(serve->server, i)};
+        assert_int_equal(sem_init(&pooled.done, 0, 0), 0);
+        gb_loop_post(pooled.loop, &pooled.post);
+        assert_int_equal(TEMP_FAILURE_RETRY(sem_wait(&pooled.done)), 0);
+        (void)sem_destroy(&pooled.done);
+        bytes += pooled.bytes;
+    }
+    return bytes;
 }
 
 void gb_await_step(int waited_ms, const char *what)

@@ -31,6 +31,9 @@ void gb_serve_advance(struct gb_serve *serve, int64_t ms);
 uint64_t gb_serve_counter(struct gb_serve *serve, enum gb_metrics_counter counter);
 uint64_t gb_serve_ended(struct gb_serve *serve, unsigned why); /* enum gb_conn_end */
 struct gb_server_gauges gb_serve_gauges(struct gb_serve *serve);
+/* What the loops keep of the network budget for connections to come: with none open, all that is
+ * in use. */
+uint64_t gb_serve_pooled_bytes(struct gb_serve *serve);
 
 /* ---- clients ------------------------------------------------------------------------------- */
 
