@@ -39,6 +39,7 @@ extern "C" {
     X(read_errors, "device reads that failed")                                                     \
     X(write_errors, "device writes that failed")                                                   \
     X(blocks_rescued, "of these, blocks whose records were written elsewhere")                     \
+    X(streams_rescued, "times that what a stream had written to a segment was moved elsewhere")    \
     X(checksum_errors, "units that did not match their checksum")                                  \
     X(headers_by_copy, "segments of which one header could not be read, and the other one did")    \
     X(promotions, "objects made whole in RAM")                                                     \

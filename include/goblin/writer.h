@@ -32,12 +32,15 @@ GOBLIN_NODISCARD int goblin_writer_begin(struct goblin_writer **out, struct gobl
                                          struct goblin_slice key, uint64_t size,
                                          const struct goblin_put_options *options);
 
-/* Appends. After a fault only abort is left. GOBLIN_ESIZE: more bytes than announced. */
+/* Appends. A device that refuses some of the bytes is no fault as long as another place takes them.
+ * After a fault only abort is left.
+ * Errors: GOBLIN_ESIZE: more bytes than announced; -ENOSPC: no room; -EIO: no drive takes any more,
+ *         or one that failed does not give back what it had taken. */
 GOBLIN_NODISCARD int goblin_writer_write(struct goblin_writer *writer, const void *data,
                                          size_t len);
 
-/* Publishes and frees the writer, whatever the answer. Answers as goblin_put; GOBLIN_ESIZE: fewer
- * bytes than announced, nothing was stored. */
+/* Publishes and frees the writer, whatever the answer. Answers as goblin_put, errors as
+ * goblin_writer_write too; GOBLIN_ESIZE: fewer bytes than announced, nothing was stored. */
 GOBLIN_NODISCARD int goblin_writer_commit(struct goblin_writer *writer, uint64_t *version);
 
 /* Drops everything and frees the writer. NULL is fine. */

@@ -242,15 +242,13 @@ static int salvage_record(struct gb_lane *lane, struct gb_tape *tape, struct sal
     return append_again(lane, &record, key, salvage->payload);
 }
 
-/* The segment's header again: streams may have gone into it that nothing else would name. */
-static void save_header(const struct gb_lane *lane, struct gb_rescue *rescue)
+/* The segment's header again. Should it fail again there is the other one, without which nothing
+ * would have been laid in the segment. */
+static void save_header(const struct gb_lane *lane, const struct gb_rescue *rescue)
 {
     const struct gb_io_ops *ops = rescue->segment->file->io->ops;
     gb_store_count_write(lane->store, GB_BLOCK);
-    if (ops->file_write(rescue->segment->file, rescue->data, GB_BLOCK, 0) < 0) {
-        atomic_store(&rescue->segment->headless, true);
-        rescue->lost = true;
-    }
+    (void)ops->file_write(rescue->segment->file, rescue->data, GB_BLOCK, 0);
 }
 
 /* What cannot be had is lost, and the rest goes on; what has no room waits for some. */

@@ -104,6 +104,7 @@ static void destroy(struct goblin *store)
     gb_pool_fini(store);
     gb_residency_fini(&store->residency);
     gb_admission_fini(store);
+    (void)pthread_mutex_destroy(&store->rescue_lock);
     (void)pthread_mutex_destroy(&store->readers_lock);
     (void)pthread_mutex_destroy(&store->keeper_lock);
     (void)pthread_mutex_destroy(&store->checkpoint_lock);
@@ -267,6 +268,7 @@ static struct goblin *create_store(struct gb_io *io)
     store->io = io;
     gb_pool_init(&store->pool);
     gb_ordered_init(&store->ordered);
+    (void)pthread_mutex_init(&store->rescue_lock, NULL);
     (void)pthread_mutex_init(&store->readers_lock, NULL);
     (void)pthread_mutex_init(&store->keeper_lock, NULL);
     (void)pthread_mutex_init(&store->checkpoint_lock, NULL);

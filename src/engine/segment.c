@@ -260,7 +260,6 @@ int gb_segments_take(struct gb_segments *segments, unsigned lane, uint64_t gener
     segment->guarded = false;
     segment->stuck = false;
     atomic_store(&segment->unsafe, false);
-    atomic_store(&segment->headless, false);
     atomic_store(&segment->failing, false);
     atomic_store(&segment->written, 0);
     atomic_store(&segment->live_bytes, 0);

@@ -49,7 +49,6 @@ struct gb_segment {
     _Atomic bool stream_dirty;   /* streams wrote to it since it was last synced */
     _Atomic bool unsafe;         /* a sync failed: see gb_segment_sync */
     _Atomic bool failing;        /* the device refused a part of it: to be emptied and set aside */
-    _Atomic bool headless;       /* its header too: nothing in it would survive the process */
     uint32_t slot;
     uint8_t drive;
     uint8_t lane;

@@ -2,6 +2,7 @@
  * The store: what ties index, RAM log, disk log and readers together. Internal to the engine.
  *
  * Locks, in the order they may be taken:
+ *   rescue -> lane                         a stream is moved from a segment that failed
  *   lane -> bucket -> arena, segments      appending and publishing
  *   residency -> bucket -> arena           moving items in RAM
  *   lane -> building -> bucket, residency  the ordered set of keys: while it is built or given up
@@ -78,6 +79,7 @@ struct goblin {
     _Atomic uint64_t sequence;        /* the last one drawn */
     _Atomic uint64_t next_stream;     /* numbers streams */
     _Atomic uint64_t streaming_bytes; /* reserved by uncommitted streams */
+    pthread_mutex_t rescue_lock;      /* one stream is moved from a failed segment at a time */
     _Atomic uint64_t clear_sequence;  /* records before it are gone */
     uint64_t epoch;
 

@@ -144,6 +144,16 @@ void simdisk_fail_from_nth(struct gb_io *io, enum simdisk_kind kind, uint64_t n)
     arm(io, kind, (struct sim_trigger){.left = n, .stays = true});
 }
 
+void simdisk_refuse_writes(struct gb_io *io, const char *dir)
+{
+    struct simdisk *disk = simdisk_of(io);
+    pthread_mutex_lock(&disk->mutex);
+    disk->refusing[0] = '\0';
+    bool known = dir == NULL || sim_path_normalize(dir, disk->refusing);
+    GB_ASSERT(known);
+    pthread_mutex_unlock(&disk->mutex);
+}
+
 void simdisk_cut_at_nth(struct gb_io *io, enum simdisk_kind kind, uint64_t n)
 {
     arm(io, kind, (struct sim_trigger){.left = n, .cuts = true});
@@ -193,6 +203,14 @@ void simdisk_set_capacity(struct gb_io *io, uint64_t bytes)
     struct simdisk *disk = simdisk_of(io);
     pthread_mutex_lock(&disk->mutex);
     disk->capacity_pages = bytes / SIM_PAGE;
+    pthread_mutex_unlock(&disk->mutex);
+}
+
+void simdisk_fill(struct gb_io *io, uint64_t but_bytes)
+{
+    struct simdisk *disk = simdisk_of(io);
+    pthread_mutex_lock(&disk->mutex);
+    disk->capacity_pages = disk->used_pages + but_bytes / SIM_PAGE;
     pthread_mutex_unlock(&disk->mutex);
 }
 
@@ -406,6 +424,11 @@ int64_t simdisk_write_locked(struct simdisk *disk, struct sim_file *file, const 
     }
     struct sim_inode *inode = file->inode;
     enum sim_gate gate = simdisk_gate_locked(disk, SIMDISK_WRITE);
+    if (gate == SIM_GATE_GO && disk->refusing[0] != '\0' &&
+        sim_path_within(file->path, disk->refusing) != NULL) {
+        disk->counts.failed++;
+        gate = SIM_GATE_FAIL;
+    }
     simdisk_discharge_locked(disk, inode);
     if (gate == SIM_GATE_FAIL) {
         sim_inode_write_some(inode, from, len, offset, ++disk->sequence, &disk->rng);

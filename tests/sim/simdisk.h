@@ -62,6 +62,10 @@ void simdisk_restart(struct gb_io *io);
 void simdisk_fail_nth(struct gb_io *io, enum simdisk_kind kind, uint64_t n);
 void simdisk_fail_from_nth(struct gb_io *io, enum simdisk_kind kind, uint64_t n);
 
+/* Every write to a file in the directory fails with -EIO, and may have written any of its sectors,
+ * as on a drive that takes nothing more. NULL: no longer. */
+void simdisk_refuse_writes(struct gb_io *io, const char *dir);
+
 /* A power cut instead of the nth operation of `kind` from now; a write is caught in flight. */
 void simdisk_cut_at_nth(struct gb_io *io, enum simdisk_kind kind, uint64_t n);
 
@@ -69,6 +73,8 @@ void simdisk_cut_at_nth(struct gb_io *io, enum simdisk_kind kind, uint64_t n);
  * and what is written, in pages of 4096. */
 #define SIMDISK_CAPACITY (UINT64_C(1) << 40) /* at first */
 void simdisk_set_capacity(struct gb_io *io, uint64_t bytes);
+/* Others take all of it but so many bytes. */
+void simdisk_fill(struct gb_io *io, uint64_t but_bytes);
 
 /* What direct I/O must keep to, or -EINVAL: 512 by default. */
 void simdisk_set_alignment(struct gb_io *io, uint32_t bytes);

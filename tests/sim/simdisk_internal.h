@@ -29,6 +29,7 @@ struct simdisk {
     struct sim_names names;
     struct sim_queue *queues;
     struct sim_trigger triggers[SIMDISK_KINDS];
+    char refusing[SIM_PATH_MAX]; /* directory whose files take no writes; "": none */
     uint64_t capacity_pages;
     uint64_t used_pages;
     struct gb_alignment alignment;
@@ -42,6 +43,7 @@ struct sim_file {
     struct gb_file base;
     struct sim_inode *inode;
     unsigned flags;
+    char path[SIM_PATH_MAX]; /* that it was opened by */
     uint64_t generation;
     bool holds_lock;
     bool holds_shared_lock;

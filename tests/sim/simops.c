@@ -77,6 +77,7 @@ int sim_file_open(struct gb_io *io, const char *path, unsigned flags, struct gb_
         file->base.io = io;
         file->inode = inode;
         file->flags = flags;
+        (void)strcpy(file->path, normal);
         file->generation = disk->generation;
         simdisk_discharge_locked(disk, inode);
         inode->live_opens++;
