@@ -30,6 +30,8 @@ static void run_seeds(uint64_t first, uint64_t count, struct simrun_result *sum)
         sum->reclaimed += result.reclaimed;
         sum->kept_in_ram += result.kept_in_ram;
         sum->written_later += result.written_later;
+        sum->rescued += result.rescued;
+        sum->times_full += result.times_full;
     }
 }
 
@@ -44,6 +46,8 @@ static void store__keeps_its_promises_through_fixed_crashes(void **state)
     assert_true(sum.reclaimed > 0);
     assert_true(sum.kept_in_ram > 0);
     assert_true(sum.written_later > 0);
+    assert_true(sum.rescued > 0);
+    assert_true(sum.times_full > 0);
 }
 
 /* Each of these has found a defect. */

@@ -47,6 +47,8 @@ static void add(struct simrun_result *sum, const struct simrun_result *one)
     sum->written_later += one->written_later;
     sum->headers += one->headers;
     sum->segments_lost += one->segments_lost;
+    sum->rescued += one->rescued;
+    sum->times_full += one->times_full;
 }
 
 static int run_many(uint64_t first, uint64_t count)
@@ -66,11 +68,11 @@ static int run_many(uint64_t first, uint64_t count)
                  " refused for lack of room), %u ends of life (%u clean), %u power cuts, %" PRIu64
                  " segments reclaimed, %" PRIu64 " objects evicted, %" PRIu64
                  " values kept in RAM alone and %" PRIu64
-                 " written later, %u headers damaged and %u segments lost by it; %" PRIu64
-                 " seeds failed\n",
+                 " written later, %u headers damaged and %u segments lost by it, %" PRIu64
+                 " streams rescued, filled by others %u times; %" PRIu64 " seeds failed\n",
                  count, first, sum.operations, sum.refused, sum.crashes, sum.clean_closes,
                  sum.power_cuts, sum.reclaimed, sum.evicted, sum.kept_in_ram, sum.written_later,
-                 sum.headers, sum.segments_lost, failures);
+                 sum.headers, sum.segments_lost, sum.rescued, sum.times_full, failures);
     return failures == 0 ? 0 : 1;
 }
 

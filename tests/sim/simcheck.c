@@ -212,6 +212,7 @@ bool simcheck_counters(struct simrun *run)
     run->evicted = stats.left_disk + stats.left_ram + stats.left_admission;
     run->kept_in_ram = stats.admission_refused;
     run->written_later = stats.admission_written;
+    run->rescued = stats.streams_rescued;
     if (simrun_dark(run) || simrun_hurt(run)) {
         return true;
     }

@@ -54,7 +54,7 @@ static void listen(void *arg, enum goblin_log_level level, const char *line)
     simrun_trace(run, "log %d: %s", (int)level, line);
     if (level != GOBLIN_LOG_INFO && !simrun_dark(run) && !simrun_hurt(run) && !run->killed &&
         strstr(line, "did not list") == NULL && !simdrives_explain(line) &&
-        !simheaders_explain(run, line)) {
+        !simfaults_explain(run, line) && !simheaders_explain(run, line)) {
         (void)simrun_fail(run, "the store says: %s", line);
     }
 }
@@ -132,7 +132,9 @@ static void draw_world(struct simrun *run)
     run->fails = simrun_chance(run, 20);
     run->key_count = 3 + (unsigned)simrun_below(run, SIMRUN_KEYS_MAX - 3);
     simdisk_set_alignment(run->disk, simrun_chance(run, 50) ? 512 : 4096);
-    simdisk_set_allocate(run->disk, simrun_chance(run, 80));
+    bool reserves = simrun_chance(run, 80);
+    simdisk_set_allocate(run->disk, reserves);
+    simfaults_init(run, reserves);
     simrun_trace(run,
                  "%u drives, %llu segments, %u lanes, mode %d, residency %d, durability %d, "
                  "admit %d, budget %llu, %u keys",
@@ -156,10 +158,12 @@ static void take_apart(struct simrun *run)
     run->result->evicted += run->evicted;
     run->result->kept_in_ram += run->kept_in_ram;
     run->result->written_later += run->written_later;
+    run->result->rescued += run->rescued;
     run->reclaimed = 0;
     run->evicted = 0;
     run->kept_in_ram = 0;
     run->written_later = 0;
+    run->rescued = 0;
     run->store = NULL;
 }
 
@@ -291,6 +295,7 @@ static enum simcrash end_life(struct simrun *run)
 
 static bool work(struct simrun *run)
 {
+    run->faults.writes_alone = true;
     if (simrun_chance(run, 40)) {
         static const enum simdisk_kind kinds[] = {SIMDISK_WRITE, SIMDISK_SYNC, SIMDISK_NAME,
                                                   SIMDISK_ANY};
@@ -298,13 +303,19 @@ static bool work(struct simrun *run)
     }
     if (run->fails && simrun_chance(run, 60)) {
         static const enum simdisk_kind kinds[] = {SIMDISK_WRITE, SIMDISK_SYNC, SIMDISK_NAME};
-        simdisk_fail_nth(run->disk, kinds[simrun_below(run, 3)], 1 + simrun_below(run, 60));
+        uint64_t nth = 1 + simrun_below(run, 60);
+        enum simdisk_kind kind = kinds[simrun_below(run, 3)];
+        simdisk_fail_nth(run->disk, kind, nth);
+        run->faults.writes_alone = kind == SIMDISK_WRITE;
     }
+    simfaults_begin(run);
     uint64_t steps = simrun_below(run, STEPS_MAX);
     bool good = true;
     for (uint64_t i = 0; i < steps && good && !simrun_dark(run); i++) {
+        simfaults_step(run);
         good = simwork_step(run) && simcheck_counters(run) && !simrun_failed(run);
     }
+    simfaults_end(run);
     run->evicts |= simrun_hurt(run) && run->options.mode == GOBLIN_MODE_CACHE;
     for (unsigned kind = 0; kind < SIMDISK_KINDS; kind++) {
         simdisk_cut_at_nth(run->disk, (enum simdisk_kind)kind, 0);

@@ -21,8 +21,10 @@ struct simrun_result {
     uint64_t evicted;     /* objects */
     uint64_t kept_in_ram; /* values, by admission */
     uint64_t written_later;
-    uint64_t refused; /* operations, for lack of room */
-    unsigned headers; /* of segments that were damaged, one of two or both */
+    uint64_t refused;    /* operations, for lack of room */
+    uint64_t rescued;    /* times that a stream was moved from a segment that failed */
+    unsigned times_full; /* that others filled the file system */
+    unsigned headers;    /* of segments that were damaged, one of two or both */
     unsigned segments_lost;
 };
 

@@ -1,5 +1,5 @@
-/* What simrun.c (lives and crashes), simdrives.c (which drives are there), simcheck.c (looking) and
- * simwork.c (operations) share. */
+/* What simrun.c (lives and crashes), simdrives.c (which drives are there), simfaults.c (what else
+ * the disk does), simcheck.c (looking) and simwork.c (operations) share. */
 #ifndef GB_SIM_SIMRUN_INTERNAL_H
 #define GB_SIM_SIMRUN_INTERNAL_H
 
@@ -53,6 +53,18 @@ struct simheaders {
     uint64_t cuts; /* of power, before */
 };
 
+/* What the disk does in a life besides what simrun.c draws. */
+struct simfaults {
+    struct gb_rng rng;
+    bool fails_more;   /* it is a disk that fails several writes in a life */
+    bool fills;        /* its file system is filled by others now and then */
+    bool full;         /* now */
+    bool was_full;     /* in this life */
+    bool writes_alone; /* nothing but writes fails in this life */
+    unsigned left;     /* writes still to fail in it */
+    uint64_t told;     /* failures that there are once the one that was ordered has come */
+};
+
 struct simrun {
     uint64_t seed;
     bool trace;
@@ -70,12 +82,14 @@ struct simrun {
     bool losing; /* a drive has been taken away or come back, or a segment has been lost,
                            since the store was last open */
     struct simheaders headers;
+    struct simfaults faults;
     bool killed;        /* what is left of the process may complain while it is taken apart */
     bool evicts;        /* objects may have left for lack of room */
     uint64_t reclaimed; /* in this life: segments */
     uint64_t evicted;   /* and objects */
     uint64_t kept_in_ram;
     uint64_t written_later;
+    uint64_t rescued; /* streams */
 
     struct goblin *store;
     struct goblin_reader *reader;
@@ -134,6 +148,22 @@ void simdrives_draw(struct simrun *run, enum simcrash crash);
 void simdrives_note(struct simrun *run, bool open);
 /* What the store may say about it. */
 bool simdrives_explain(const char *line);
+
+/* ---- simfaults.c --------------------------------------------------------------------------- */
+
+/* `reserves`: the file system can. */
+void simfaults_init(struct simrun *run, bool reserves);
+/* A life begins, an operation of it, and its end. */
+void simfaults_begin(struct simrun *run);
+void simfaults_step(struct simrun *run);
+void simfaults_end(struct simrun *run);
+/* What has failed in this life can go elsewhere, and no drive has been given up for it: no writer
+ * hears of it. */
+bool simfaults_bearable(struct simrun *run);
+/* A drive has been given up: what the store drops of its own, it cannot say on the drive. */
+bool simfaults_given_up(const struct simrun *run);
+/* What the store may say about it. */
+bool simfaults_explain(const struct simrun *run, const char *line);
 
 /* ---- simheaders.c -------------------------------------------------------------------------- */
 

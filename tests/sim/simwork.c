@@ -167,6 +167,9 @@ static bool settle(struct simrun *run, const struct attempt *attempt, int rc)
         }
         return true;
     }
+    if (rc == -EIO && simfaults_bearable(run)) {
+        return simrun_fail(run, "%s of key %u hears of a write that failed", attempt->what, key);
+    }
     if (rc < 0 && simrun_hurt(run)) {
         return attempt->expected != GOBLIN_OK || doubt(run, key, state);
     }
@@ -372,7 +375,8 @@ static bool feed_stream(struct simrun *run, struct simstream *stream)
     }
     goblin_writer_abort(stream->writer);
     stream->writer = NULL;
-    return may_refuse(run, rc) || simrun_dark(run) || simrun_hurt(run) ||
+    return may_refuse(run, rc) || simrun_dark(run) ||
+           (simrun_hurt(run) && !(rc == -EIO && simfaults_bearable(run))) ||
            simrun_fail(run, "write to key %u: %s", stream->key, goblin_strerror(rc));
 }
 
@@ -427,8 +431,11 @@ static bool step_sync(struct simrun *run)
         return simrun_dark(run) || simrun_hurt(run) ||
                simrun_fail(run, "sync: %s", goblin_strerror(rc));
     }
+    bool given_up = simfaults_given_up(run);
     for (unsigned key = 0; key < run->key_count; key++) {
-        simkey_acknowledge(&run->keys[key], GOBLIN_DURABILITY_SYNCED);
+        if (!given_up || simkey_current(&run->keys[key])->present) {
+            simkey_acknowledge(&run->keys[key], GOBLIN_DURABILITY_SYNCED);
+        }
     }
     return true;
 }
@@ -461,6 +468,7 @@ static bool step_checkpoint(struct simrun *run)
     int rc = goblin_checkpoint(run->store);
     simrun_trace(run, "checkpoint: %d", rc);
     return rc == GOBLIN_OK || simrun_dark(run) || simrun_hurt(run) ||
+           (rc == -ENOSPC && run->faults.was_full) ||
            simrun_fail(run, "checkpoint: %s", goblin_strerror(rc));
 }
 

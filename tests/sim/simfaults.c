@@ -1,0 +1,114 @@
+/* What else a disk does in a life than lose power: writes that fail, one after the other, and
+ * others who fill its file system. Drawn from a generator of their own, so that a life without them
+ * is the same for its seed as if there were none. */
+#include <errno.h>
+#include <string.h>
+
+#include <goblin/stats.h>
+
+#include "base/bits.h"
+#include "engine/keeper.h"
+#include "sim/simrun_internal.h"
+
+#define MARK UINT64_C(0x6661756c74730000) /* tells the generator from the run's own */
+
+/* Writes that may fail in a life before a drive has had three segments that did. */
+#define BEARABLE 2u
+
+static bool chance(struct simfaults *faults, unsigned percent)
+{
+    return gb_rng_below(&faults->rng, 100) < percent;
+}
+
+static uint64_t failed_so_far(struct simrun *run)
+{
+    struct simdisk_counts counts;
+    simdisk_counts(run->disk, &counts);
+    return counts.failed - run->failed;
+}
+
+void simfaults_init(struct simrun *run, bool reserves)
+{
+    struct simfaults *faults = &run->faults;
+    gb_rng_init(&faults->rng, run->seed ^ MARK);
+    faults->fails_more = chance(faults, 15);
+    faults->fills = reserves && chance(faults, 15);
+    simrun_trace(run, "%s%s", faults->fails_more ? "more writes fail; " : "",
+                 faults->fills ? "others fill the file system" : "");
+}
+
+void simfaults_begin(struct simrun *run)
+{
+    struct simfaults *faults = &run->faults;
+    faults->left = faults->fails_more && chance(faults, 60)
+                       ? 1 + (unsigned)gb_rng_below(&faults->rng, 2 * BEARABLE)
+                       : 0;
+    faults->told = 0;
+    faults->was_full = false;
+}
+
+/* Arms the next failure when the one before has come. */
+static void fail_next(struct simrun *run)
+{
+    struct simfaults *faults = &run->faults;
+    uint64_t failed = failed_so_far(run);
+    if (faults->left > 0 && failed >= faults->told) {
+        faults->left--;
+        faults->told = failed + 1;
+        simdisk_fail_nth(run->disk, SIMDISK_WRITE, 1 + gb_rng_below(&faults->rng, 40));
+    }
+}
+
+static void set_full(struct simrun *run, bool full)
+{
+    struct simfaults *faults = &run->faults;
+    faults->full = full;
+    faults->was_full |= full;
+    run->result->times_full += full;
+    if (full) {
+        gb_keeper_round(run->store); /* its threads have made files by then */
+        uint64_t left = chance(faults, 50) ? 0 : gb_rng_below(&faults->rng, 3 * GB_MIB);
+        simdisk_fill(run->disk, left);
+        simrun_trace(run, "others fill the file system but for %llu bytes",
+                     (unsigned long long)left);
+    } else {
+        simdisk_set_capacity(run->disk, SIMDISK_CAPACITY);
+        simrun_trace(run, "others leave the file system");
+    }
+}
+
+void simfaults_step(struct simrun *run)
+{
+    struct simfaults *faults = &run->faults;
+    fail_next(run);
+    if (faults->fills && chance(faults, faults->full ? 2 : 4)) {
+        set_full(run, !faults->full);
+    }
+}
+
+void simfaults_end(struct simrun *run)
+{
+    if (run->faults.full) {
+        set_full(run, false);
+    }
+}
+
+bool simfaults_bearable(struct simrun *run)
+{
+    struct goblin_stats stats;
+    goblin_stats(run->store, &stats);
+    return run->faults.writes_alone && failed_so_far(run) <= BEARABLE && !run->faults.was_full &&
+           stats.segments_free > run->options.lanes + 1;
+}
+
+bool simfaults_given_up(const struct simrun *run)
+{
+    struct goblin_stats stats;
+    goblin_stats(run->store, &stats);
+    return stats.drives_retired > 0;
+}
+
+bool simfaults_explain(const struct simrun *run, const char *line)
+{
+    return run->faults.was_full && strstr(line, goblin_strerror(-ENOSPC)) != NULL;
+}
