@@ -12,7 +12,7 @@ export JOBS FUZZ_SECONDS
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build demo test check units asan tsan tidy fuzz sim soak crash restarts netfuzz
+.PHONY: help build demo test check units asan tsan tidy fuzz sim soak crash restarts netkills netfuzz
 .PHONY: pressure format install clean need-build need-demo need-test
 
 help: ## print this menu
@@ -59,6 +59,12 @@ crash: need-test ## KILLS (500) times kill -9 of a loaded store, each looked ove
 restarts: need-test ## CHURN_S (3600) seconds of churn, then 20 clean and 20 dirty restarts
 	@scripts/build dev goblin-crash goblin
 	build/dev/tests/goblin-crash --churn $(CHURN_S) --goblin build/dev/goblin $(CRASH_SEED)
+
+netkills: need-test ## KILLS (500) times kill -9 of a loaded server, each looked over; SEED=
+	@scripts/build dev goblin
+	GOBLIN=$(CURDIR)/build/dev/goblin GOBLIN_KILLS=$(KILLS) \
+	    $(if $(filter command line environment,$(origin SEED)),GOBLIN_SEED=$(SEED)) \
+	    bash tests/e2e/restarts.sh
 
 netfuzz: need-test ## NET_ROUNDS (2000) rounds of split, mixed and cut network streams; SEED= replays
 	@scripts/build dev integration_netfuzz_threads
