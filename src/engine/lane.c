@@ -682,8 +682,8 @@ static bool has_blocks(struct gb_lane *lane, const struct gb_append *append)
     /* Of each block a header that does not fit leaves the end empty. */
     bytes += GB_RECORD_HEADER + append->record.key_len + GB_RECORD_HEADER;
     uint64_t need = (bytes - left + block_bytes - 1) / block_bytes;
-    if (count_free_blocks(lane) < need && lane->dirty_count < GB_LANE_DIRTY_MAX) {
-        (void)gb_lane_reap(lane, 0); /* with a full list it might have to sync */
+    if (count_free_blocks(lane) < need) {
+        (void)gb_lane_reap(lane, 0);
     }
     return count_free_blocks(lane) >= need;
 }

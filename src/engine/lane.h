@@ -103,9 +103,11 @@ struct gb_lane {
     bool syncing;
     uint64_t synced_serial; /* blocks up to here are safe */
 
-    struct gb_segment
-        *dirty[GB_LANE_DIRTY_MAX]; /* written to since their last sync; under `lock` */
+    /* Written to since their last sync; under `lock`. More than these have only the flag that all
+     * of them have. */
+    struct gb_segment *dirty[GB_LANE_DIRTY_MAX];
     unsigned dirty_count;
+    bool dirty_beyond;
 };
 
 int gb_lane_init(struct gb_lane *lane, struct goblin *store, unsigned number);

@@ -23,6 +23,10 @@ void gb_lane_rescue_fini(struct gb_lane *lane);
 int gb_lane_assemble(const struct gb_lane *lane, const struct gb_segment *segment, uint64_t offset,
                      void *to, uint32_t len);
 
+/* The segment, in which the lane writes no more, has been synced or holds nothing: it is no longer
+ * among those to be synced. */
+void gb_lane_clean(struct gb_lane *lane, struct gb_segment *segment);
+
 /* A failing segment of the lane holds nothing any more: it need not be synced. Locks the lane. */
 void gb_lane_saved(struct gb_lane *lane, struct gb_segment *segment);
 

@@ -348,13 +348,9 @@ static bool others_fail(struct gb_lane *lane, const struct gb_segment *saved)
 void gb_lane_saved(struct gb_lane *lane, struct gb_segment *segment)
 {
     gb_lane_lock(lane);
-    unsigned kept = 0;
-    for (unsigned i = 0; i < lane->dirty_count; i++) {
-        if (lane->dirty[i] != segment) {
-            lane->dirty[kept++] = lane->dirty[i];
-        }
-    }
-    lane->dirty_count = kept;
+    gb_lane_clean(lane, segment);
+    /* It is in blocks that may still have to be written. */
+    atomic_store(&lane->moved_to, lane->next_serial - 1);
     lane->lost_serial = others_fail(lane, segment) ? lane->lost_serial : 0;
     atomic_store(&segment->stream_dirty, false);
     gb_lane_unlock(lane);

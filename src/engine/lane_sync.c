@@ -40,25 +40,30 @@ void gb_lane_advance(struct gb_lane *lane, struct gb_segment *segment)
     atomic_store_explicit(&segment->written, written, memory_order_release);
 }
 
+/* A lane that seals faster than the keeper settles has more than the list takes: whoever syncs next
+ * then looks through the lane's segments for the others. */
 static void note_dirty(struct gb_lane *lane, struct gb_segment *segment)
 {
-    for (unsigned i = 0; i < lane->dirty_count; i++) {
-        if (lane->dirty[i] == segment) {
-            return;
-        }
+    if (atomic_exchange(&segment->dirty, true)) {
+        return;
     }
     if (lane->dirty_count < GB_LANE_DIRTY_MAX) {
         lane->dirty[lane->dirty_count++] = segment;
-        return;
+    } else {
+        lane->dirty_beyond = true;
     }
-    /* Only a lane that seals faster than the keeper settles comes here. */
-    if (gb_segment_sync(&lane->store->segments, lane->dirty[0]) < 0) {
-        lane->lost_serial = gb_max(lane->lost_serial, 1); /* whoever waits hears of it */
+}
+
+void gb_lane_clean(struct gb_lane *lane, struct gb_segment *segment)
+{
+    unsigned kept = 0;
+    for (unsigned i = 0; i < lane->dirty_count; i++) {
+        if (lane->dirty[i] != segment) {
+            lane->dirty[kept++] = lane->dirty[i];
+        }
     }
-    for (unsigned i = 1; i < GB_LANE_DIRTY_MAX; i++) {
-        lane->dirty[i - 1] = lane->dirty[i];
-    }
-    lane->dirty[GB_LANE_DIRTY_MAX - 1] = segment;
+    lane->dirty_count = kept;
+    atomic_store(&segment->dirty, false);
 }
 
 int gb_lane_reap(struct gb_lane *lane, int timeout_ms)
@@ -154,6 +159,45 @@ int gb_lane_written(struct gb_lane *lane, uint64_t serial)
     return rc;
 }
 
+/* A dirty segment of the lane that its list had no place for, from the slot *at on. */
+static struct gb_segment *take_beyond(const struct gb_lane *lane, uint32_t *at)
+{
+    struct gb_segments *segments = &lane->store->segments;
+    struct gb_segment *found = NULL;
+    (void)pthread_mutex_lock(&segments->lock);
+    for (; found == NULL && *at < segments->count; ++*at) {
+        struct gb_segment *segment = &segments->table[*at];
+        if (segment->lane == lane->number && gb_segment_is_log(segment) &&
+            atomic_exchange(&segment->dirty, false)) {
+            found = segment;
+        }
+    }
+    (void)pthread_mutex_unlock(&segments->lock);
+    return found;
+}
+
+static bool is_emptied(struct gb_segments *segments, const struct gb_segment *segment)
+{
+    (void)pthread_mutex_lock(&segments->lock);
+    bool emptied = segment->status == GB_SEGMENT_DRAINING || !gb_segment_is_log(segment);
+    (void)pthread_mutex_unlock(&segments->lock);
+    return emptied;
+}
+
+/* With the lane unlocked: the cleaner may be done with the segment before the sync is. */
+static int sync_segment(struct gb_lane *lane, struct gb_segment *segment)
+{
+    int rc = gb_segment_sync(&lane->store->segments, segment);
+    if (rc < 0) {
+        gb_lane_lock(lane);
+        if (!is_emptied(&lane->store->segments, segment)) {
+            note_dirty(lane, segment);
+        }
+        gb_lane_unlock(lane);
+    }
+    return rc;
+}
+
 /* Syncs every segment with blocks on the device; returns the serial up to which they are safe. */
 static int sync_dirty(struct gb_lane *lane, uint64_t serial, uint64_t *safe)
 {
@@ -161,8 +205,13 @@ static int sync_dirty(struct gb_lane *lane, uint64_t serial, uint64_t *safe)
     int rc = written_locked(lane, serial);
     struct gb_segment *dirty[GB_LANE_DIRTY_MAX];
     unsigned count = lane->dirty_count;
+    bool beyond = lane->dirty_beyond;
     memcpy(dirty, lane->dirty, sizeof(dirty));
+    for (unsigned i = 0; i < count; i++) {
+        atomic_store(&dirty[i]->dirty, false);
+    }
     lane->dirty_count = 0;
+    lane->dirty_beyond = false;
     *safe = lane->next_serial - 1;
     for (unsigned i = 0; i < lane->block_count; i++) {
         if (lane->blocks[i].state != GB_WRITE_FREE) {
@@ -176,13 +225,13 @@ static int sync_dirty(struct gb_lane *lane, uint64_t serial, uint64_t *safe)
     }
     gb_lane_unlock(lane);
     for (unsigned i = 0; i < count; i++) {
-        int synced = gb_segment_sync(&lane->store->segments, dirty[i]);
-        if (synced < 0) {
-            rc = rc < 0 ? rc : synced;
-            gb_lane_lock(lane);
-            note_dirty(lane, dirty[i]);
-            gb_lane_unlock(lane);
-        }
+        int synced = sync_segment(lane, dirty[i]);
+        rc = rc < 0 ? rc : synced;
+    }
+    uint32_t at = 0;
+    for (struct gb_segment *segment = NULL; beyond && (segment = take_beyond(lane, &at)) != NULL;) {
+        int synced = sync_segment(lane, segment);
+        rc = rc < 0 ? rc : synced;
     }
     return rc;
 }
@@ -257,6 +306,9 @@ static int write_footer(struct gb_lane *lane, const struct gb_sealing *sealing)
     const struct gb_io_ops *ops = store->io->ops;
     int rc = gb_segment_sync(&store->segments, segment);
     if (rc >= 0) {
+        gb_lane_lock(lane);
+        gb_lane_clean(lane, segment);
+        gb_lane_unlock(lane);
         rc = gb_segments_sync_streams(&store->segments);
     }
     if (rc >= 0) {

@@ -400,7 +400,11 @@ static int reclaim_victim(struct goblin *store, const struct gb_victim *victim)
         gb_segments_keep(&store->segments, victim->segment);
         return rc;
     }
+    struct gb_lane *lane = &store->lanes[victim->segment->lane];
     gb_segments_drain(&store->segments, victim->segment);
+    gb_lane_lock(lane);
+    gb_lane_clean(lane, victim->segment); /* the next one to take it may be another lane */
+    gb_lane_unlock(lane);
     /* A request that looked the segment up has counted itself a reader by then. */
     gb_rcu_synchronize();
     (void)gb_reclaim_drained(store);

@@ -259,6 +259,7 @@ int gb_segments_take(struct gb_segments *segments, unsigned lane, uint64_t gener
     segment->used_bytes = 0;
     segment->guarded = false;
     segment->stuck = false;
+    atomic_store(&segment->dirty, false);
     atomic_store(&segment->unsafe, false);
     atomic_store(&segment->failing, false);
     atomic_store(&segment->written, 0);

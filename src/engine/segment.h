@@ -47,6 +47,7 @@ struct gb_segment {
     _Atomic uint32_t readers;    /* requests that may read it */
     _Atomic uint32_t pending;    /* extents still being streamed */
     _Atomic bool stream_dirty;   /* streams wrote to it since it was last synced */
+    _Atomic bool dirty;          /* its lane did: see gb_lane_clean */
     _Atomic bool unsafe;         /* a sync failed: see gb_segment_sync */
     _Atomic bool failing;        /* the device refused a part of it: to be emptied and set aside */
     uint32_t slot;

@@ -250,6 +250,102 @@ static void sync__that_fails_is_told_and_made_good(void **state)
     assert_true(refused > 0);
 }
 
+/* ---- more segments to be synced than a lane's list takes ----------------------------------- */
+
+#define MANY     300u /* of 40 KiB, in one lane, before anything is settled or synced */
+#define SEGMENTS 14u  /* that they take */
+
+static int put_large(struct bench *bench, unsigned number)
+{
+    char text[32];
+    const struct goblin_put_options options = {.durability = bench->durability};
+    gb_pattern_fill(bench->value, 40 * GB_KIB, number + 1, 0);
+    return goblin_put(bench->store, name(number, text, sizeof(text)),
+                      (struct goblin_slice){bench->value, 40 * GB_KIB}, &options, NULL);
+}
+
+static void begin_many(struct bench *bench, enum goblin_durability durability)
+{
+    begin(bench, durability);
+    take_apart(bench);
+    simdisk_crash_process(bench->disk);
+    bench->disk->ops->destroy(bench->disk);
+    bench->disk = simdisk_create(6);
+    bench->options.lanes = 1;
+    open_store(bench);
+}
+
+static void expect_many(struct bench *bench)
+{
+    for (unsigned number = 0; number < MANY; number++) {
+        char text[32];
+        struct goblin_buffer buffer = {.data = NULL};
+        assert_int_equal(
+            goblin_load(bench->reader, name(number, text, sizeof(text)), &buffer, NULL, NULL),
+            GOBLIN_OK);
+        assert_int_equal(buffer.len, 40 * GB_KIB);
+        assert_true(gb_pattern_holds(buffer.data, buffer.len, number + 1, 0));
+        goblin_buffer_free(&buffer);
+    }
+}
+
+static uint64_t count_syncs(struct bench *bench)
+{
+    struct goblin_stats stats;
+    goblin_stats(bench->store, &stats);
+    return stats.device_syncs;
+}
+
+/* While nobody asks for a sync there is none, and whether one would succeed concerns nobody. */
+static void write__does_not_wait_for_syncs_of_others(void **state)
+{
+    (void)state;
+    struct bench bench;
+    begin_many(&bench, GOBLIN_DURABILITY_WRITTEN);
+    assert_int_equal(gb_segments_prepare(&bench.store->segments, 2 * SEGMENTS), 0);
+    uint64_t before = count_syncs(&bench);
+    simdisk_fail_from_nth(bench.disk, SIMDISK_SYNC, 1);
+    for (unsigned number = 0; number < MANY; number++) {
+        assert_int_equal(put_large(&bench, number), GOBLIN_OK);
+    }
+    assert_int_equal(count_syncs(&bench), before);
+    simdisk_fail_nth(bench.disk, SIMDISK_SYNC, 0);
+    reopen_after(&bench, simdisk_crash_process);
+    expect_many(&bench);
+    end(&bench);
+}
+
+/* One sync makes all of them safe; if one of its fdatasyncs fails, whichever, it says so, and the
+ * next one makes good for it. */
+static void sync__covers_more_segments_than_are_listed(void **state)
+{
+    (void)state;
+    bool failed = true;
+    for (uint64_t n = 1; failed; n++) {
+        struct bench bench;
+        begin_many(&bench, GOBLIN_DURABILITY_NONE);
+        for (unsigned number = 0; number < MANY; number++) {
+            assert_int_equal(put_large(&bench, number), GOBLIN_OK);
+        }
+        uint64_t before = count_syncs(&bench);
+        simdisk_fail_nth(bench.disk, SIMDISK_SYNC, n);
+        int rc = goblin_sync(bench.store);
+        failed = has_failed(&bench);
+        simdisk_fail_nth(bench.disk, SIMDISK_SYNC, 0);
+        assert_int_equal(rc, failed ? -EIO : GOBLIN_OK);
+        if (failed) {
+            gb_keeper_round(bench.store);
+            assert_int_equal(goblin_sync(bench.store), GOBLIN_OK);
+        } else {
+            assert_int_equal(count_syncs(&bench) - before, SEGMENTS);
+            assert_int_equal(n, SEGMENTS + 1);
+        }
+        reopen_after(&bench, simdisk_power_cut);
+        expect_many(&bench);
+        end(&bench);
+    }
+}
+
 static void drive__that_keeps_failing_is_not_written_to_any_more(void **state)
 {
     (void)state;
@@ -280,6 +376,8 @@ int main(void)
         cmocka_unit_test(write__that_fails_goes_elsewhere_and_survives_a_power_cut),
         cmocka_unit_test(write__that_fails_in_the_background_goes_elsewhere_too),
         cmocka_unit_test(sync__that_fails_is_told_and_made_good),
+        cmocka_unit_test(write__does_not_wait_for_syncs_of_others),
+        cmocka_unit_test(sync__covers_more_segments_than_are_listed),
         cmocka_unit_test(drive__that_keeps_failing_is_not_written_to_any_more),
     };
     return cmocka_run_group_tests_name("failing_disk", tests, NULL, NULL);
