@@ -93,8 +93,8 @@ static int flag_take(const struct gb_flag *flag, void *target, const char *text,
     }
 }
 
-int gb_flags_parse(const struct gb_flag *flags, void *target, int argc, char **argv,
-                   struct goblin_error *error)
+int gb_flags_parse_bare(const struct gb_flag *flags, void *target, int argc, char **argv,
+                        int *first, struct goblin_error *error)
 {
     struct option options[FLAGS_MAX + 2];
     size_t count = 0;
@@ -127,11 +127,20 @@ int gb_flags_parse(const struct gb_flag *flags, void *target, int argc, char **a
             return rc;
         }
     }
-    if (optind < argc) {
-        gb_explain_set(error, "\"%s\" is not a flag; see %s --help", argv[optind], argv[0]);
+    *first = optind;
+    return 0;
+}
+
+int gb_flags_parse(const struct gb_flag *flags, void *target, int argc, char **argv,
+                   struct goblin_error *error)
+{
+    int first = argc;
+    int rc = gb_flags_parse_bare(flags, target, argc, argv, &first, error);
+    if (rc == 0 && first < argc) {
+        gb_explain_set(error, "\"%s\" is not a flag; see %s --help", argv[first], argv[0]);
         return -EINVAL;
     }
-    return 0;
+    return rc;
 }
 
 void gb_flags_command(char *text, size_t text_len, int argc, char *const *argv)

@@ -32,10 +32,26 @@ struct gb_flag {
     int (*take)(void *target, const char *text, struct goblin_error *error);
 };
 
+/* Rows of a table whose flags are taken as they are, the second kind between limits. */
+#define GB_FLAG_ROW(kind_, name_, type_, field_, value_, help_)                                    \
+    {                                                                                              \
+        .name = (name_), .kind = GB_FLAG_##kind_, .offset = offsetof(struct type_, field_),        \
+        .value = (value_), .help = (help_)                                                         \
+    }
+#define GB_FLAG_LIMITED(kind_, name_, type_, field_, least_, most_, value_, help_)                 \
+    {                                                                                              \
+        .name = (name_), .kind = GB_FLAG_##kind_, .offset = offsetof(struct type_, field_),        \
+        .least = (least_), .most = (most_), .value = (value_), .help = (help_)                     \
+    }
+
 /* Fills `target` from argv[1...]; `flags` ends with a NULL name. There are no bare arguments.
  * Returns 0, 1 for --help (nothing is printed), or -EINVAL with flag, limit and remedy. */
 int gb_flags_parse(const struct gb_flag *flags, void *target, int argc, char **argv,
                    struct goblin_error *error);
+
+/* The same for a command with bare arguments: they are argv[*first...] afterwards, in order. */
+int gb_flags_parse_bare(const struct gb_flag *flags, void *target, int argc, char **argv,
+                        int *first, struct goblin_error *error);
 
 /* The line that was typed, for reports: "goblin-bench" and argv[0...]; cut off at text_len. */
 void gb_flags_command(char *text, size_t text_len, int argc, char *const *argv);

@@ -1,5 +1,6 @@
 /* goblin-bench: one program, several measurements; each is a command of its own file. */
 #include "bench/churn.h"
+#include "bench/kv.h"
 #include "bench/micro.h"
 #include "bench/net.h"
 #include "bench/simulate.h"
@@ -17,6 +18,7 @@ struct command {
 static const struct command commands[] = {
     {"study", "a large object corpus on several engines, replayed in turns", gb_cmd_study},
     {"churn", "a reader beside overwrites of a store that is nearly full", gb_cmd_churn},
+    {"kv", "small values and ordered keys, step by step on several engines", gb_cmd_kv},
     {"net", "servers side by side under one load generator", gb_cmd_net},
     {"simulate", "recorded requests behind an ideal link of any rate", gb_cmd_simulate},
     {"micro", "what one small call costs, and one object in RAM", gb_cmd_micro},

@@ -1,6 +1,6 @@
 /* Loads RocksDB's C API at run time. */
 #include "bench/rocksdb_api.h"
-#include "bench/explain.h"
+#include "bench/dynlib.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -9,56 +9,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int api_resolve(void *library, const char *symbol, void *function,
-                       struct goblin_error *error)
-{
-    void *address = dlsym(library, symbol);
-    if (!address) {
-        gb_explain_set(error, "the RocksDB library lacks %s; 7.8 or newer is needed", symbol);
-        return -ENOSYS;
-    }
-    /* ISO C knows no conversion from an object pointer to a function pointer; POSIX promises that
-     * the bytes are the same. */
-    memcpy(function, &address, sizeof(address));
-    return 0;
-}
-
-static void *api_load(const char *path, struct goblin_error *error)
-{
-    static const char *const names[] = {"librocksdb.so.7.8", "librocksdb.so", NULL};
-    const char *const given[] = {path, NULL};
-    const char *const *candidates = path ? given : names;
-    for (size_t i = 0; candidates[i]; i++) {
-        void *library = dlopen(candidates[i], RTLD_NOW | RTLD_LOCAL);
-        if (library) {
-            return library;
-        }
-        gb_explain_set(error,
-                       "no RocksDB: %s; install librocksdb-dev or name a library with "
-                       "--rocksdb-lib PATH",
-                       dlerror());
-    }
-    return NULL;
-}
-
 int gb_rocksdb_api_open(struct gb_rocksdb_api *api, const char *path, struct goblin_error *error)
 {
-    memset(api, 0, sizeof(*api));
-    api->library = api_load(path, error);
-    if (!api->library) {
-        return -ENOENT;
-    }
-    int rc = 0;
-#define GB_X(result, name, ...)                                                                    \
-    if (rc == 0) {                                                                                 \
-        rc = api_resolve(api->library, "rocksdb_" #name, &api->name, error);                       \
-    }
-    GB_ROCKSDB_SYMBOLS(GB_X)
+    static const char *const files[] = {"librocksdb.so.7.8", "librocksdb.so", NULL};
+    static const struct gb_dynlib_symbol symbols[] = {
+#define GB_X(result, name, ...) {"rocksdb_" #name, offsetof(struct gb_rocksdb_api, name)},
+        GB_ROCKSDB_SYMBOLS(GB_X)
 #undef GB_X
-    if (rc < 0) {
-        gb_rocksdb_api_close(api);
-    }
-    return rc;
+            {NULL, 0},
+    };
+    static const struct gb_dynlib dynlib = {
+        .what = "RocksDB",
+        .package = "librocksdb-dev",
+        .flag = "--rocksdb-lib",
+        .needs = "7.8 or newer",
+        .files = files,
+        .symbols = symbols,
+    };
+    memset(api, 0, sizeof(*api));
+    return gb_dynlib_open(&dynlib, path, &api->library, api, error);
 }
 
 void gb_rocksdb_api_close(struct gb_rocksdb_api *api)

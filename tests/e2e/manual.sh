@@ -101,6 +101,7 @@ if [ -n "${GOBLIN_BENCH:-}" ]; then
     completes study st
     completes --engines study --en
     completes debian study --corpus de
+    completes iodir kv --workload iod
     completes "$GOBLIN_SOURCE/docs" study --out "$GOBLIN_SOURCE/do"
 fi
 exit "$status"
