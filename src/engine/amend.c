@@ -1,6 +1,7 @@
 /* Delete, amend and touch: records without payload about an object that is there. */
 #include <errno.h>
 
+#include "engine/lane_internal.h"
 #include "engine/put.h"
 
 static const struct goblin_put_options no_options;
@@ -96,11 +97,13 @@ static int change_locked(struct goblin *store, struct gb_locked *locked, struct 
     return answer;
 }
 
+/* What makes room for others waits for it, too, once it finds none. */
 static int begin(struct gb_lane *lane, struct gb_append *append)
 {
     int rc = gb_lane_begin(lane, append);
-    if (rc == -ENOSPC && append->claim == GB_CLAIM_DELETE) {
-        append->claim = GB_CLAIM_PLAIN; /* this way it waits for the cleaner */
+    int waited = append->claim == GB_CLAIM_DELETE ? 0 : -ENOSPC;
+    while (rc == -ENOSPC && waited == 0) {
+        waited = gb_lane_wait(lane, GB_CLAIM_DELETE);
         rc = gb_lane_begin(lane, append);
     }
     return rc;

@@ -123,6 +123,18 @@ static void note_mending(struct goblin *store, struct gb_segment *segment,
     }
 }
 
+/* A crash may have left the file of a free segment without the room that it is to have: it is to be
+ * made again, ahead of need. */
+static void let_go_if_short(struct goblin *store, struct gb_segment *segment)
+{
+    const struct gb_io_ops *ops = store->io->ops;
+    uint64_t size = 0;
+    if (ops->file_size(segment->file, &size) < 0 || size < store->segments.segment_bytes) {
+        ops->file_close(segment->file);
+        segment->file = NULL;
+    }
+}
+
 /* 0, what ends the opening, or (*doubt) why nothing is known of the segment. */
 static int read_segment(struct goblin *store, struct gb_segment *segment, int *doubt)
 {
@@ -146,6 +158,9 @@ static int read_segment(struct goblin *store, struct gb_segment *segment, int *d
         return 0;
     }
     note_mending(store, segment, &headers);
+    if (!headers.good && !store->options.read_only) {
+        let_go_if_short(store, segment);
+    }
     return 0;
 }
 

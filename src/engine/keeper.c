@@ -195,6 +195,7 @@ int gb_keeper_start(struct goblin *store)
         atomic_store(&store->warming, true); /* until the warmer says that it is done */
         rc = start(&store->warmer, store, warm);
     }
+    gb_store_poke(store); /* to make files ahead: others may fill the file system any time */
     return rc;
 }
 

@@ -19,6 +19,7 @@
 #define CACHE_PATIENCE 250u /* fruitless rounds of reclaiming, 20 ms or more each */
 #define LANE_UNITS_MAX 512u /* of a record: what fits into the largest write block */
 #define SUMMARY_PIECES 512u /* of a segment's size, one piece of the summary */
+#define KEPT_END       32u  /* the same, what puts leave to deletes */
 
 static uint32_t summary_piece_bytes(const struct gb_lane *lane)
 {
@@ -420,8 +421,7 @@ static int open_segment(struct gb_lane *lane, enum gb_claim claim)
     if (rc < 0) {
         return rc;
     }
-    /* What is being emptied fits into it; filled up by others, it would free nothing ever. */
-    lane->moves_only = claim == GB_CLAIM_MOVE && gb_segments_free_count(&store->segments) == 0;
+    lane->kept_for = claim;
     gb_store_poke(store); /* to make files, or room, for the next ones */
     lane->position = 0;
     lane->footer = (struct gb_segment_footer){.generation = generation};
@@ -528,8 +528,7 @@ static uint64_t summary_room(const struct gb_lane *lane)
     return lane->summary_len + gb_units(lane->summary_len) * GB_SUM_SIZE;
 }
 
-/* Waits, with the lane unlocked, until the cleaner has freed a segment or has found nothing. */
-static int wait_for_space(struct gb_lane *lane)
+int gb_lane_wait(struct gb_lane *lane, enum gb_claim claim)
 {
     struct goblin *store = lane->store;
     struct gb_segments *segments = &store->segments;
@@ -538,11 +537,11 @@ static int wait_for_space(struct gb_lane *lane)
     /* A cache is never full for long: streams and readers that keep old segments end. */
     bool cache = store->options.mode == GOBLIN_MODE_CACHE && store->cleaner.running;
     uint32_t patience = cache ? CACHE_PATIENCE : 2;
+    uint32_t enough = gb_lane_reserve_segments(store, claim);
     int rc = -ENOSPC;
     (void)pthread_mutex_lock(&segments->lock);
     while (!atomic_load(&store->keeper_stop)) {
-        if (gb_segments_free_count_locked(segments) >
-            gb_lane_reserve_segments(store, GB_CLAIM_PLAIN)) {
+        if (gb_segments_free_count_locked(segments) > enough) {
             rc = 0;
             break;
         }
@@ -556,9 +555,7 @@ static int wait_for_space(struct gb_lane *lane)
             gb_keeper_round(store);
         }
         (void)pthread_mutex_lock(&segments->lock);
-        if (gb_segments_free_count_locked(segments) >
-                gb_lane_reserve_segments(store, GB_CLAIM_PLAIN) ||
-            !store->cleaner.running) {
+        if (gb_segments_free_count_locked(segments) > enough || !store->cleaner.running) {
             continue;
         }
         int64_t until_ns = gb_lane_now_ns() + 20000000;
@@ -580,20 +577,32 @@ static bool may_turn(struct gb_lane *lane, enum gb_claim claim)
     if (lane->segment == NULL || atomic_load(&lane->segment->failing)) {
         return true; /* nobody can go on in it, whoever it was for */
     }
-    if (lane->moves_only && claim != GB_CLAIM_MOVE) {
+    if (claim < lane->kept_for) {
         return false;
     }
     return atomic_load(&lane->segment->live_bytes) == 0 ||
            gb_segments_free_count(segments) > reserve;
 }
 
+/* The last free segments stay for what they were taken for, until there are as many again: what is
+ * being emptied fits into the very last, and deletes into those before it; filled up by others,
+ * they would free nothing ever. */
 static bool may_fill(struct gb_lane *lane, enum gb_claim claim)
 {
-    if (lane->moves_only && claim != GB_CLAIM_MOVE) {
-        lane->moves_only = gb_segments_free_count(&lane->store->segments) == 0;
-        return !lane->moves_only;
+    if (claim < lane->kept_for && gb_segments_free_count(&lane->store->segments) >=
+                                      gb_lane_reserve_segments(lane->store, lane->kept_for - 1)) {
+        lane->kept_for = GB_CLAIM_PLAIN;
     }
-    return true;
+    return claim >= lane->kept_for;
+}
+
+/* The end of the segment, which is left to deletes where the reserve has not one for each lane. */
+static uint64_t kept_end(const struct gb_lane *lane, enum gb_claim claim)
+{
+    const struct goblin *store = lane->store;
+    bool keeps = claim == GB_CLAIM_PLAIN && store->options.mode == GOBLIN_MODE_STORE &&
+                 gb_lane_reserve_segments(store, claim) <= store->lane_count;
+    return keeps ? store->segments.segment_bytes / KEPT_END : 0;
 }
 
 /* Whether the open segment takes so many bytes more. */
@@ -601,7 +610,8 @@ static bool has_room(struct gb_lane *lane, uint64_t need, enum gb_claim claim)
 {
     return lane->segment != NULL && !atomic_load(&lane->segment->failing) &&
            may_fill(lane, claim) &&
-           lane->position + need + summary_room(lane) <= lane->store->segments.segment_bytes &&
+           lane->position + need + summary_room(lane) + kept_end(lane, claim) <=
+               lane->store->segments.segment_bytes &&
            lane->footer.piece_count + 2 < GB_PIECES_MAX;
 }
 
@@ -618,7 +628,7 @@ int gb_lane_ready(struct gb_lane *lane, uint64_t need, enum gb_claim claim)
             rc = rc < 0 ? rc : open_segment(lane, claim);
         }
         if (rc == -ENOSPC && claim == GB_CLAIM_PLAIN) {
-            rc = wait_for_space(lane);
+            rc = gb_lane_wait(lane, claim);
         }
         if (rc < 0) {
             return rc == -ENOSPC && gb_segments_retired(&store->segments) ? -EIO : rc;
@@ -744,7 +754,7 @@ int gb_lane_reserve(struct gb_lane *lane, struct goblin_slice key, uint64_t stre
     if (rc < 0) {
         return rc;
     }
-    overhead += summary_room(lane);
+    overhead += summary_room(lane) + kept_end(lane, room->claim);
     uint64_t left = lane->store->segments.segment_bytes - lane->position - overhead;
     /* `overhead` holds the sums for `least`; more payload needs more of them. */
     uint64_t most = left - gb_units(left) * GB_SUM_SIZE;

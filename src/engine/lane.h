@@ -76,7 +76,8 @@ struct gb_lane {
 
     struct gb_segment *segment; /* open one, or NULL */
     uint64_t position;          /* where the next byte goes in it */
-    bool moves_only;            /* it was the last free one: only the cleaner may fill it yet */
+    unsigned kept_for; /* enum gb_claim: it was one of the last free ones, taken for such appends;
+                          others may not fill it yet */
     struct gb_write_block blocks[GB_LANE_BLOCKS_MAX];
     unsigned block_count; /* that it may have at once; made when needed, freed when idle */
     struct gb_write_block *current; /* NULL: none */

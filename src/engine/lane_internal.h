@@ -42,6 +42,10 @@ int gb_lane_seal(struct gb_lane *lane);
 /* An open segment with `need` bytes left. May unlock and lock the lane. */
 int gb_lane_ready(struct gb_lane *lane, uint64_t need, enum gb_claim claim);
 
+/* Waits, with the lane unlocked, until the cleaner has freed a segment for such appends, or has
+ * found nothing: -ENOSPC. Not for the cleaner. */
+int gb_lane_wait(struct gb_lane *lane, enum gb_claim claim);
+
 /* Free segments that such appends must leave. */
 uint32_t gb_lane_reserve_segments(const struct goblin *store, enum gb_claim claim);
 

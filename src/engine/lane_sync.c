@@ -19,7 +19,7 @@ uint32_t gb_lane_reserve_segments(const struct goblin *store, enum gb_claim clai
         return 1;
     }
     /* One for the cleaner and one for each lane's deletes, as far as that is a small part. */
-    return (uint32_t)gb_min(gb_max(2, store->segments.count / 32), store->lane_count + 1);
+    return (uint32_t)gb_min(gb_max(2, store->segments.count / 8), store->lane_count + 1);
 }
 
 void gb_lane_advance(struct gb_lane *lane, struct gb_segment *segment)

@@ -101,11 +101,26 @@ bool simfaults_bearable(struct simrun *run)
            stats.segments_free > run->options.lanes + 1;
 }
 
+bool simfaults_deletes_fit(struct simrun *run)
+{
+    uint64_t segments = run->options.size_bytes / run->options.segment_bytes;
+    return segments / 8 > run->options.lanes && !simrun_hurt(run) && !run->losing;
+}
+
 bool simfaults_given_up(const struct simrun *run)
 {
     struct goblin_stats stats;
     goblin_stats(run->store, &stats);
     return stats.drives_retired > 0;
+}
+
+void simfaults_all_synced(struct simrun *run, bool given_up)
+{
+    for (unsigned key = 0; key < run->key_count; key++) {
+        if (!given_up || simkey_current(&run->keys[key])->present) {
+            simkey_acknowledge(&run->keys[key], GOBLIN_DURABILITY_SYNCED);
+        }
+    }
 }
 
 bool simfaults_explain(const struct simrun *run, const char *line)

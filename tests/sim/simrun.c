@@ -243,14 +243,13 @@ static enum simcrash close_store(struct simrun *run)
     if (simrun_chance(run, 20)) {
         simdisk_cut_at_nth(run->disk, SIMDISK_ANY, 1 + simrun_below(run, 40));
     }
+    bool given_up = simfaults_given_up(run);
     int rc = goblin_close(run->store);
     run->store = NULL;
     simdisk_cut_at_nth(run->disk, SIMDISK_ANY, 0);
     simrun_trace(run, "close: %d", rc);
     if (rc == GOBLIN_OK) {
-        for (unsigned key = 0; key < run->key_count; key++) {
-            simkey_acknowledge(&run->keys[key], GOBLIN_DURABILITY_SYNCED);
-        }
+        simfaults_all_synced(run, given_up);
     } else if (!simrun_dark(run) && !simrun_hurt(run)) {
         (void)simrun_fail(run, "close: %s", goblin_strerror(rc));
     }

@@ -160,8 +160,12 @@ void simfaults_end(struct simrun *run);
 /* What has failed in this life can go elsewhere, and no drive has been given up for it: no writer
  * hears of it. */
 bool simfaults_bearable(struct simrun *run);
+/* The reserve has a segment for each lane's deletes. */
+bool simfaults_deletes_fit(struct simrun *run);
 /* A drive has been given up: what the store drops of its own, it cannot say on the drive. */
 bool simfaults_given_up(const struct simrun *run);
+/* All that has been acknowledged is as safe as can be, but for that. */
+void simfaults_all_synced(struct simrun *run, bool given_up);
 /* What the store may say about it. */
 bool simfaults_explain(const struct simrun *run, const char *line);
 

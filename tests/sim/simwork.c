@@ -140,6 +140,7 @@ struct attempt {
     int expected;
     enum goblin_durability durability; /* of its acknowledgement */
     bool nowait;                       /* it may come to nothing */
+    bool erases;                       /* it must find room */
     struct simstate state;             /* that it is to give the key */
 };
 
@@ -172,6 +173,9 @@ static bool settle(struct simrun *run, const struct attempt *attempt, int rc)
     }
     if (rc < 0 && simrun_hurt(run)) {
         return attempt->expected != GOBLIN_OK || doubt(run, key, state);
+    }
+    if (rc == -ENOSPC && attempt->erases && simfaults_deletes_fit(run)) {
+        return simrun_fail(run, "%s of key %u finds no room", attempt->what, key);
     }
     if (may_refuse(run, rc)) {
         return simcheck_counters(run) && simcheck_info(run, key);
@@ -248,6 +252,7 @@ static bool step_delete(struct simrun *run, unsigned key)
         .expected = there ? expected : GOBLIN_MISS,
         .durability = promised(run, options.durability),
         .nowait = options.nowait,
+        .erases = true,
     };
     int rc = goblin_delete(run->store, simrun_name(run, key), &options);
     if (rc == GOBLIN_MISS && !there && options.condition == GOBLIN_ALWAYS) {
@@ -431,12 +436,7 @@ static bool step_sync(struct simrun *run)
         return simrun_dark(run) || simrun_hurt(run) ||
                simrun_fail(run, "sync: %s", goblin_strerror(rc));
     }
-    bool given_up = simfaults_given_up(run);
-    for (unsigned key = 0; key < run->key_count; key++) {
-        if (!given_up || simkey_current(&run->keys[key])->present) {
-            simkey_acknowledge(&run->keys[key], GOBLIN_DURABILITY_SYNCED);
-        }
-    }
+    simfaults_all_synced(run, simfaults_given_up(run));
     return true;
 }
 

@@ -1,0 +1,119 @@
+/* Deletes where nothing else finds room: a full disk can be emptied, whether the store has filled
+ * it or others have, and whatever is written meanwhile. */
+#include <errno.h>
+#include <string.h>
+
+#include "engine/keeper.h"
+#include "lib/simstore.h"
+
+#define KEYS_MAX 40000u
+
+struct disk {
+    struct gb_simstore *sim;
+    unsigned count; /* keys 0 … that have been stored */
+    bool gone[KEYS_MAX];
+};
+
+static void set_up(struct disk *disk, uint64_t segments, unsigned lanes)
+{
+    void *state = NULL;
+    assert_int_equal(gb_simstore_setup(&state), 0);
+    *disk = (struct disk){.sim = state};
+    disk->sim->options.dir_count = 1;
+    disk->sim->options.size_bytes = segments * GB_MIB;
+    disk->sim->options.lanes = lanes;
+    disk->sim->options.mode = GOBLIN_MODE_STORE;
+    gb_simstore_open(disk->sim);
+    gb_keeper_round(disk->sim->store); /* makes files ahead */
+}
+
+static void take_down(struct disk *disk)
+{
+    void *state = disk->sim;
+    simdisk_set_capacity(disk->sim->disk, SIMDISK_CAPACITY);
+    assert_int_equal(gb_simstore_teardown(&state), 0);
+}
+
+static int put_next(struct disk *disk, size_t size)
+{
+    assert_true(disk->count < KEYS_MAX);
+    int rc =
+        gb_simstore_try_put(disk->sim, disk->count, size, disk->count, GOBLIN_DURABILITY_WRITTEN);
+    assert_true(rc == GOBLIN_OK || rc == -ENOSPC);
+    disk->count += rc == GOBLIN_OK;
+    return rc;
+}
+
+/* Until nothing fits any more, not even what is small; in every lane. */
+static void fill(struct disk *disk)
+{
+    static const size_t sizes[] = {30000, 3000, 100};
+    for (unsigned i = 0; i < 3; i++) {
+        for (unsigned refused = 0; refused < 20;) {
+            refused = put_next(disk, sizes[i]) == GOBLIN_OK ? 0 : refused + 1;
+            disk->count += refused > 0; /* another key, perhaps of another lane */
+            disk->gone[disk->count - 1] = refused > 0;
+        }
+    }
+}
+
+/* Every delete is taken, though after each puts take what they can get. */
+static void empty(struct disk *disk)
+{
+    unsigned before = disk->count;
+    for (unsigned number = 0; number < disk->count; number++) {
+        struct gb_key key;
+        const struct goblin_put_options options = {.durability = GOBLIN_DURABILITY_WRITTEN};
+        int rc = goblin_delete(disk->sim->store, gb_key_at(&key, number), &options);
+        if (rc != (disk->gone[number] ? GOBLIN_MISS : GOBLIN_OK)) {
+            fail_msg("delete %u of %u: %s", number, disk->count, goblin_strerror(rc));
+        }
+        disk->gone[number] = true;
+        if (number < before && disk->count < KEYS_MAX - 1) {
+            (void)put_next(disk, 2000);
+        }
+    }
+    assert_int_equal(gb_simstore_stats(disk->sim).objects, 0);
+}
+
+static void fill_and_empty(uint64_t segments, unsigned lanes, bool others)
+{
+    static struct disk disk;
+    set_up(&disk, segments, lanes);
+    while (others && gb_simstore_stats(disk.sim).segments_free > segments - segments / 4) {
+        assert_int_equal(put_next(&disk, 5000), GOBLIN_OK);
+    }
+    if (others) {
+        gb_keeper_round(disk.sim->store);
+        simdisk_fill(disk.sim->disk, 0);
+    }
+    for (unsigned round = 0; round < 2; round++) {
+        fill(&disk);
+        empty(&disk);
+    }
+    take_down(&disk);
+}
+
+static void delete__finds_room_when_others_fill_the_file_system(void **state)
+{
+    (void)state;
+    fill_and_empty(96, 4, true);
+    fill_and_empty(32, 2, true);
+}
+
+static void delete__finds_room_in_a_full_store(void **state)
+{
+    (void)state;
+    fill_and_empty(32, 1, false);
+    fill_and_empty(16, 3, false);
+    fill_and_empty(64, 4, false);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(delete__finds_room_when_others_fill_the_file_system),
+        cmocka_unit_test(delete__finds_room_in_a_full_store),
+    };
+    return cmocka_run_group_tests_name("full_disk", tests, NULL, NULL);
+}
