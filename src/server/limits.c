@@ -8,6 +8,7 @@
 
 #define CONNECTIONS_MOST  65536u
 #define DESCRIPTORS_SPARE 512u /* the store's files, rings, listeners, logs */
+#define CROWD_LEAST       1024u
 
 static unsigned choose_connections(void)
 {
@@ -96,4 +97,17 @@ void gb_limits_end(struct gb_limits *limits)
 {
     unsigned count = atomic_fetch_sub_explicit(&limits->connections, 1, memory_order_relaxed);
     GB_ASSERT(count > 0);
+}
+
+bool gb_limits_crowd_left(struct gb_limits *limits)
+{
+    unsigned count = atomic_load_explicit(&limits->connections, memory_order_relaxed);
+    unsigned crowd = atomic_load_explicit(&limits->crowd, memory_order_relaxed);
+    if (count > crowd) {
+        atomic_store_explicit(&limits->crowd, count, memory_order_relaxed);
+        return false;
+    }
+    return crowd >= CROWD_LEAST && count <= crowd / 16 &&
+           atomic_compare_exchange_strong_explicit(&limits->crowd, &crowd, count,
+                                                   memory_order_relaxed, memory_order_relaxed);
 }

@@ -45,6 +45,7 @@ struct gb_limits {
     struct gb_limits_options set; /* constant after gb_limits_init */
     _Atomic uint64_t used_bytes;
     _Atomic unsigned connections;
+    _Atomic unsigned crowd;   /* the most connections since memory was last given to the system */
     _Atomic unsigned waiters; /* in the loops' lines, so that giving back wakes only if it helps */
 };
 
@@ -62,5 +63,9 @@ void gb_limits_give(struct gb_limits *limits, uint64_t bytes);
 /* Counts a connection; false: there are enough. */
 bool gb_limits_begin(struct gb_limits *limits);
 void gb_limits_end(struct gb_limits *limits);
+
+/* Whether a crowd has left: true once for each, for who then gives what it has freed back to the
+ * system. */
+bool gb_limits_crowd_left(struct gb_limits *limits);
 
 #endif

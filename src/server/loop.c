@@ -2,6 +2,7 @@
 #include "server/loop.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -297,6 +298,31 @@ static void settle_round(struct gb_loop *loop)
     gb_log_flush(loop);
 }
 
+/* The allocator keeps what connections were made of, scattered as it is; it is asked for it by a
+ * worker, for that takes some milliseconds. */
+static void trim(struct gb_job *job)
+{
+    (void)job;
+    (void)malloc_trim(0);
+}
+
+static void trimmed(struct gb_job *job)
+{
+    job->loop->internal->trimming = false;
+}
+
+static void give_memory_back(struct gb_loop *loop)
+{
+    struct gb_loop_internal *internal = loop->internal;
+    if (internal->trimming || internal->stopping || !gb_limits_crowd_left(loop->limits)) {
+        return;
+    }
+    internal->trimming = true;
+    internal->trim.run = trim;
+    internal->trim.done = trimmed;
+    gb_work_submit(loop->work, loop, &internal->trim);
+}
+
 static void keep_busy(uv_idle_t *idle)
 {
     struct gb_loop *loop = idle->data;
@@ -337,6 +363,7 @@ static void before_sleep(uv_prepare_t *prepare)
     struct gb_loop_internal *internal = loop->internal;
     gb_loop_refresh(loop);
     settle_round(loop);
+    give_memory_back(loop);
     if (internal->stopping && internal->handles == 0 && atomic_load(&internal->jobs) == 0 &&
         !has_posts(internal)) {
         close_handles(loop);

@@ -6,6 +6,7 @@
 
 #include "server/conn_internal.h"
 #include "server/loop.h"
+#include "server/work.h"
 
 #define GB_LOOP_SERVICES_MAX 8u
 
@@ -50,6 +51,8 @@ struct gb_loop_internal {
     int64_t turned_ms; /* libuv's, when the clocks were read */
 
     _Atomic unsigned jobs; /* given to workers, not come back */
+    struct gb_job trim;    /* gives memory to the system */
+    bool trimming;
     struct gb_hook *hooks;
     struct gb_hook *next_hook; /* of the walk; moved on when it is removed */
 
