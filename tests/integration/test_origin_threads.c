@@ -71,8 +71,8 @@ static bool send_head(int fd, const char *status, const char *fields, size_t len
     return send_all(fd, head, (size_t)size);
 }
 
-/* /big…: BIG bytes; /pass…: they may not be stored; /cut…: half of them; /stop…: the other half not
- * before it is let go; /tag…: ten bytes that are always stale. */
+/* /small…: ten bytes; /big…: BIG bytes; /pass…: they may not be stored; /cut…: half of them;
+ * /stop…: the other half not before it is let go; /tag…: ten bytes that are always stale. */
 static bool answer(int fd, const char *head)
 {
     const char *path = head + strlen("GET /");
@@ -87,6 +87,9 @@ static bool answer(int fd, const char *head)
         good = strstr(head, "If-None-Match") != NULL
                    ? send_all(fd, "HTTP/1.1 304 x\r\nETag: \"a\"\r\n\r\n", 29)
                    : send_head(fd, "200 x", fields, 10) && send_all(fd, bytes, 10);
+    } else if (strncmp(path, "small", 5) == 0) {
+        good =
+            send_head(fd, "200 x", "Cache-Control: max-age=100\r\n", 10) && send_all(fd, bytes, 10);
     } else {
         const bool pass = strncmp(path, "pass", 4) == 0;
         good = send_head(fd, "200 x", pass ? "" : "Cache-Control: max-age=100\r\n", BIG) &&
@@ -302,6 +305,27 @@ static void clients__of_all_loops_follow_one_request(void **state)
     assert_int_equal(atomic_load(&the_origin.asked), 1);
 }
 
+static void a_thousand_clients__have_the_origin_asked_once(void **state)
+{
+    struct gb_serve *serve = *state;
+    enum { MANY = 1000 };
+    static int fds[MANY];
+    const unsigned count = (unsigned)gb_client_most(MANY);
+    serve->options.limits.network_bytes = 96 * GB_MIB;
+    serve->options.memory_bytes = 160 * GB_MIB;
+    gb_serve_start(serve);
+    hold(true);
+    for (unsigned i = 0; i < count; i++) {
+        fds[i] = ask(serve, "/small");
+    }
+    gb_await(gb_serve_counter(serve, GB_METRICS_origin_collapsed) == count - 1);
+    hold(false);
+    for (unsigned i = 0; i < count; i++) {
+        expect_all(fds[i], 10);
+    }
+    assert_int_equal(atomic_load(&the_origin.asked), 1);
+}
+
 static void clients__of_an_answer_for_one_alone_ask_for_themselves(void **state)
 {
     struct gb_serve *serve = *state;
@@ -444,6 +468,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(clients__of_all_loops_follow_one_request, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_thousand_clients__have_the_origin_asked_once, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(clients__of_an_answer_for_one_alone_ask_for_themselves,
                                         setup, teardown),
         cmocka_unit_test_setup_teardown(clients__that_leave_waste_nothing_that_is_stored, setup,

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <time.h>
@@ -190,6 +191,26 @@ void gb_await_step(int waited_ms, const char *what)
 }
 
 /* ---- clients ------------------------------------------------------------------------------- */
+
+size_t gb_client_most(size_t wanted)
+{
+    const rlim_t spare = 500; /* the store's files, rings, and the test's */
+    const rlim_t needed = 2 * wanted + spare;
+    struct rlimit limit;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    if (limit.rlim_cur >= needed) {
+        return wanted;
+    }
+    limit.rlim_cur = needed;
+    limit.rlim_max = gb_max(needed, limit.rlim_max); /* beyond it only root may go, if at all */
+    if (setrlimit(RLIMIT_NOFILE, &limit) == 0) {
+        return wanted;
+    }
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    limit.rlim_cur = limit.rlim_max;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    return limit.rlim_cur > spare ? (limit.rlim_cur - spare) / 2 : 1;
+}
 
 static int connect_to(int family, const void *address, socklen_t len)
 {

@@ -37,6 +37,10 @@ uint64_t gb_serve_pooled_bytes(struct gb_serve *serve);
 
 /* ---- clients ------------------------------------------------------------------------------- */
 
+/* How many connections there can be at once, up to `wanted`: each takes a descriptor at both ends.
+ * Raises the limit as far as it may. */
+size_t gb_client_most(size_t wanted);
+
 /* Connected to the first listener. */
 int gb_client_open(struct gb_serve *serve);
 int gb_client_open_at(const char *address); /* as listeners say it */
