@@ -3,6 +3,7 @@
 #include "bench/kv.h"
 #include "bench/micro.h"
 #include "bench/net.h"
+#include "bench/relative.h"
 #include "bench/simulate.h"
 #include "bench/study.h"
 
@@ -20,6 +21,7 @@ static const struct command commands[] = {
     {"churn", "a reader beside overwrites of a store that is nearly full", gb_cmd_churn},
     {"kv", "small values and ordered keys, step by step on several engines", gb_cmd_kv},
     {"net", "servers side by side under one load generator", gb_cmd_net},
+    {"relative", "throughput of versions as a multiple of a base version's", gb_cmd_relative},
     {"simulate", "recorded requests behind an ideal link of any rate", gb_cmd_simulate},
     {"micro", "what one small call costs, and one object in RAM", gb_cmd_micro},
 };
