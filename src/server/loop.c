@@ -575,6 +575,7 @@ static void reload_posted(struct gb_post *post)
 {
     struct gb_loop *loop =
         owner_of(post, offsetof(struct gb_loop_internal, reload_post))->async.data;
+    (void)atomic_exchange_explicit(&loop->internal->reloads, false, memory_order_acq_rel);
     for (unsigned i = 0; i < loop->internal->service_count; i++) {
         const struct gb_loop_service *service = &loop->internal->services[i];
         if (service->protocol->reload != NULL) {
@@ -591,8 +592,10 @@ void gb_loop_drain(struct gb_loop *loop)
 
 void gb_loop_reload(struct gb_loop *loop)
 {
-    loop->internal->reload_post.run = reload_posted;
-    gb_loop_post(loop, &loop->internal->reload_post);
+    if (!atomic_exchange_explicit(&loop->internal->reloads, true, memory_order_acq_rel)) {
+        loop->internal->reload_post.run = reload_posted;
+        gb_loop_post(loop, &loop->internal->reload_post);
+    }
 }
 
 static void quiesce_posted(struct gb_post *post)

@@ -171,7 +171,7 @@ int gb_loop_listen(struct gb_loop *loop, const struct gb_listener *listener, int
 /* Runs the loop in a thread of its own. */
 int gb_loop_start(struct gb_loop *loop);
 
-/* Has every protocol read its files anew. Threads: any; not again before it has been done. */
+/* Has every protocol read its files anew. Threads: any. */
 void gb_loop_reload(struct gb_loop *loop);
 
 /* Stops accepting and closes connections as they fall idle. Threads: any, once. */

@@ -66,6 +66,7 @@ struct gb_loop_internal {
 
     struct gb_post drain_post;
     struct gb_post reload_post;
+    _Atomic bool reloads; /* it is posted (acq_rel): who asks again need not post */
     struct gb_post quiesce_post;
     uv_sem_t quiesced;
     struct gb_post stop_post;
