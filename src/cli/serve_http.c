@@ -23,11 +23,10 @@ static int add_certificate(struct gb_serve_http *http, const char *text, struct 
     if (colon == NULL || colon == text || colon[1] == '\0' || strchr(colon + 1, ':') != NULL) {
         return gb_say_explain(error, "--certificate %s: give CHAIN:KEY: two files", text);
     }
-    struct gb_http_certificate *certificate =
-        &http->certificates[http->options.certificate_count++];
-    certificate->chain_file = keep(http, text, (size_t)(colon - text));
-    certificate->key_file = colon + 1;
-    return certificate->chain_file == NULL ? -ENOMEM : GOBLIN_OK;
+    struct gb_certs_files *files = &http->certificates[http->options.certificate_count++];
+    files->chain = keep(http, text, (size_t)(colon - text));
+    files->key = colon + 1;
+    return files->chain == NULL ? -ENOMEM : GOBLIN_OK;
 }
 
 static int add_rule(struct gb_serve_http *http, const char *text, struct goblin_error *error)

@@ -16,7 +16,7 @@ struct gb_serve_http_settings {
 
 struct gb_serve_http {
     struct gb_http_options options; /* points into the rest */
-    struct gb_http_certificate certificates[GB_OPTION_LIST_MAX];
+    struct gb_certs_files certificates[GB_OPTION_LIST_MAX];
     struct gb_http_rule rules[GB_OPTION_LIST_MAX];
     char *texts[3 * GB_OPTION_LIST_MAX]; /* owned */
     size_t text_count;

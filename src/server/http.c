@@ -38,7 +38,7 @@ static void let_go(struct gb_http *http)
         return;
     }
     gb_http_tokens_free(http->tokens);
-    gb_http_certs_unref(http->certs);
+    gb_certs_unref(http->certs);
     free(http);
 }
 
@@ -58,7 +58,7 @@ void gb_http_unref(struct gb_http_conn *conn)
         return;
     }
     struct gb_http *http = conn->http;
-    gb_http_certs_unref(conn->certs);
+    gb_certs_unref(conn->certs);
     gb_loop_give_bytes(http->loop, conn->charge);
     free(conn);
     let_go(http);
@@ -351,8 +351,7 @@ static size_t leave_escapes(void *arg, struct MHD_Connection *mhd, char *text)
  * refuses by itself comes with its head twice. */
 static struct MHD_Daemon *start_mhd(struct gb_http *http, bool tls)
 {
-    static const char tls_priorities[] =
-        "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2:%SERVER_PRECEDENCE";
+    static const char tls_priorities[] = GB_CERTS_PRIORITIES;
     const struct MHD_OptionItem plain[] = {
         {MHD_OPTION_EXTERNAL_LOGGER, FUNCTION(log_message), http},
         {MHD_OPTION_CONNECTION_MEMORY_LIMIT, GB_HTTP_POOL_BYTES, NULL},
@@ -367,7 +366,7 @@ static struct MHD_Daemon *start_mhd(struct gb_http *http, bool tls)
         {MHD_OPTION_END, 0, NULL},
     };
     const struct MHD_OptionItem secure[] = {
-        {MHD_OPTION_HTTPS_CERT_CALLBACK, 0, tls ? gb_http_certs_callback() : NULL},
+        {MHD_OPTION_HTTPS_CERT_CALLBACK, 0, tls ? gb_http_tls_callback() : NULL},
         {MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)(uintptr_t)tls_priorities},
         {MHD_OPTION_END, 0, NULL},
     };
@@ -434,6 +433,12 @@ static bool wants_tls(const struct gb_http_options *options)
     return options != NULL && options->certificate_count > 0;
 }
 
+static int load_certs(struct gb_certs **out, const struct gb_http_options *options,
+                      struct goblin_error *error)
+{
+    return gb_certs_load(out, options->certificates, options->certificate_count, error);
+}
+
 static void stop(struct gb_loop *loop, void *state)
 {
     struct gb_http *http = state;
@@ -462,7 +467,7 @@ static int start(struct gb_loop *loop, const void *options, void **state,
     http->refs = 1;
     int rc = gb_http_tokens_load(&http->tokens, http->options->tokens_file, error);
     if (rc >= 0 && wants_tls(http->options)) {
-        rc = gb_http_certs_load(&http->certs, http->options, error);
+        rc = load_certs(&http->certs, http->options, error);
     }
     if (rc < 0) {
         let_go(http);
@@ -534,15 +539,15 @@ static void reload(struct gb_loop *loop, void *state)
         gb_http_tokens_free(http->tokens);
         http->tokens = tokens;
     }
-    struct gb_http_certs *certs = NULL;
+    struct gb_certs *certs = NULL;
     if (http->certs == NULL) {
         return;
     }
-    if (gb_http_certs_load(&certs, http->options, &error) < 0) {
+    if (load_certs(&certs, http->options, &error) < 0) {
         report(loop, "certificates kept as they were", &error);
         return;
     }
-    gb_http_certs_unref(http->certs);
+    gb_certs_unref(http->certs);
     http->certs = certs;
 }
 
@@ -563,9 +568,9 @@ int gb_http_check(const struct gb_http_options *options, struct goblin_error *er
     int rc = gb_http_tokens_load(&tokens, options->tokens_file, error);
     gb_http_tokens_free(tokens);
     if (rc >= 0 && wants_tls(options)) {
-        struct gb_http_certs *certs = NULL;
-        rc = gb_http_certs_load(&certs, options, error);
-        gb_http_certs_unref(certs);
+        struct gb_certs *certs = NULL;
+        rc = load_certs(&certs, options, error);
+        gb_certs_unref(certs);
     }
     return rc;
 }

@@ -12,13 +12,8 @@
 
 #include <goblin/goblin.h>
 
+#include "server/certs.h"
 #include "server/protocol.h"
-
-/* A certificate chain and its key, both PEM. */
-struct gb_http_certificate {
-    const char *chain_file;
-    const char *key_file;
-};
 
 /* Requests for `host` (NULL: any; in either case, without a port) whose path begins with `path` are
  * for the key `key` + what follows. The first rule that fits counts. */
@@ -32,7 +27,7 @@ struct gb_http_options {
     bool read_only;          /* nothing but GET, HEAD and OPTIONS */
     const char *tokens_file; /* who may do what; NULL: everybody everything */
     const char *origins;     /* CORS: "*", or origins parted by spaces; NULL: none */
-    const struct gb_http_certificate *certificates; /* the first is for who names no other */
+    const struct gb_certs_files *certificates; /* the first is for who names no other */
     size_t certificate_count;
     const struct gb_http_rule *rules; /* none: any host, "/", "" */
     size_t rule_count;

@@ -1,4 +1,4 @@
-/* Who may do what (http_tokens.c), and certificates (http_tls.c). */
+/* Who may do what (http_tokens.c), and how connections come by a certificate (http_tls.c). */
 #ifndef GB_SERVER_HTTP_ACCESS_H
 #define GB_SERVER_HTTP_ACCESS_H
 
@@ -7,7 +7,6 @@
 #include "proto/http_text.h"
 #include "server/http.h"
 
-struct gb_http_certs;
 struct gb_http_tokens;
 
 int gb_http_tokens_load(struct gb_http_tokens **out, const char *file, struct goblin_error *error);
@@ -17,11 +16,7 @@ enum gb_http_may { GB_HTTP_MAY, GB_HTTP_MAY_NOT, GB_HTTP_UNKNOWN };
 enum gb_http_may gb_http_tokens_judge(const struct gb_http_tokens *tokens,
                                       struct gb_http_text authorization, bool writing);
 
-int gb_http_certs_load(struct gb_http_certs **out, const struct gb_http_options *options,
-                       struct goblin_error *error);
-struct gb_http_certs *gb_http_certs_ref(struct gb_http_certs *certs);
-void gb_http_certs_unref(struct gb_http_certs *certs);
 /* For MHD_OPTION_HTTPS_CERT_CALLBACK; a gnutls_certificate_retrieve_function2. */
-void *gb_http_certs_callback(void);
+void *gb_http_tls_callback(void);
 
 #endif

@@ -14,7 +14,7 @@
  *     http_list.c      the keys of a prefix
  *     http_status.c    health, metrics, and the page that draws them (status.html)
  *     http_tokens.c    who may do what
- *     http_tls.c       certificates
+ *     http_tls.c       how connections come by a certificate (certs.h)
  *
  * A connection has one request at a time, and lives as long as libmicrohttpd or anything that was
  * begun for it needs it. `step` is what goes on with the request when libmicrohttpd calls: it
@@ -34,6 +34,7 @@
 #include "proto/http_conditional.h"
 #include "proto/http_path.h"
 #include "server/backend.h"
+#include "server/certs.h"
 #include "server/http.h"
 #include "server/http_access.h"
 #include "server/http_body.h"
@@ -147,7 +148,7 @@ struct gb_http_conn {
     bool suspended;
     bool cut; /* shut down for a reason of ours, which was counted */
     uint64_t charge;
-    struct gb_http_certs *certs; /* of its handshake */
+    struct gb_certs *certs; /* of its handshake */
 
     struct gb_deadline deadline;
     int64_t since_ms; /* when it last made progress, or fell idle */
@@ -169,7 +170,7 @@ struct gb_http {
     struct gb_http_daemon *secure;
     struct gb_origin *origin;      /* NULL: there is none */
     struct gb_http_tokens *tokens; /* NULL: everybody may do everything */
-    struct gb_http_certs *certs;   /* NULL: no TLS */
+    struct gb_certs *certs;        /* NULL: no TLS */
     struct gb_http_conn *conns;
     const struct gb_listener *accepting;
     struct gb_http_conn *accepted; /* the connection that is being accepted, if it is still there */
