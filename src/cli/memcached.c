@@ -54,7 +54,8 @@ static const struct row rows[] = {
      "access mask for the unix socket, in octal (default: 700)"},
     {'A', "enable-shutdown", NULL, EFFECT_FLAG, AT(shutdown), "obey the shutdown command"},
     {'l', "listen", "addr", EFFECT_LISTEN, 0,
-     "address to listen on, with or without a port; several, parted by commas (default: all)"},
+     "address to listen on, with or without a port; several, parted by commas (default: all);\n"
+     "    notls:<addr> is without TLS despite -Z"},
     {'d', "daemon", NULL, EFFECT_FLAG, AT(daemon), "run as a daemon"},
     {'r', "enable-coredumps", NULL, EFFECT_FLAG, AT(core_dumps), "maximize core file limit"},
     {'u', "user", "user", EFFECT_TEXT, AT(user), "assume identity of <user> (only as root)"},
@@ -84,11 +85,17 @@ static const struct row rows[] = {
      "disable stats cachedump and lru_crawler metadump"},
     {'W', "disable-watch", NULL, EFFECT_FLAG, AT(no_watch), "disable watch commands"},
     {'Y', "auth-file", "file", EFFECT_TEXT, AT(auth_file), "authenticate clients: lines user:pass"},
+    {'Z', "enable-ssl", NULL, EFFECT_FLAG, AT(tls), "TLS on TCP ports; needs -o ssl_chain_cert"},
     {'o', "extended", "list", EFFECT_EXTENDED, 0,
      "comma separated list of\n"
      "    ext_path=<dir>:<size>  the store, kept over restarts; several: one per drive\n"
      "                           (default: a scratch directory)\n"
-     "    idle_timeout=<sec>     timeout for idle connections (default: 0, none)"},
+     "    idle_timeout=<sec>     timeout for idle connections (default: 0, none)\n"
+     "    ssl_chain_cert=<file>  certificate chain, PEM\n"
+     "    ssl_key=<file>         its key, PEM, if that is not in the same file\n"
+     "    ssl_ca_cert=<file>     authorities for clients' certificates, PEM\n"
+     "    ssl_verify_mode=<num>  clients' certificates: 0 none, 1 asked for, 2 or 3 required\n"
+     "    ssl_min_version=<num>  3: TLS 1.3 only; else 1.2 too"},
     {TEST_CLOCK, "test-clock", NULL, EFFECT_FLAG, AT(test_clock),
      "obey debugtime N, which moves the clock of expiries by N seconds; for tests"},
     {'U', "udp-port", "num", EFFECT_UDP, 0, NULL},
@@ -100,7 +107,6 @@ static const struct row rows[] = {
     {'N', "napi-ids", "num", EFFECT_IGNORED, 0, "connections are spread by their number"},
     {'e', "memory-file", "file", EFFECT_IGNORED, 0, "what -o ext_path=DIR:SIZE holds stays"},
     {'S', "enable-sasl", NULL, EFFECT_REFUSED, 0, "it needs the binary protocol; give -Y FILE"},
-    {'Z', "enable-ssl", NULL, EFFECT_REFUSED, 0, "TLS is not served here"},
 };
 enum { ROWS = sizeof(rows) / sizeof(rows[0]) };
 
@@ -155,6 +161,10 @@ static const char *const ignored[] = {
     "ext_max_sleep",
     "modern",
     "no_modern",
+    "ssl_ciphers",
+    "ssl_wbuf_size",
+    "ssl_session_cache",
+    "ssl_kernel_tls",
 };
 
 /* ---- values -------------------------------------------------------------------------------- */
@@ -233,15 +243,15 @@ static int parse_listen(struct gb_memcached_settings *settings, char *text,
                         struct goblin_error *error)
 {
     for (char *rest = text, *item = NULL; (item = strsep(&rest, ",; ")) != NULL;) {
-        if (strncmp(item, "notls:", 6) == 0) {
-            item += 6;
-        }
+        bool plain = strncmp(item, "notls:", 6) == 0;
+        item += plain ? 6 : 0;
         if (item[0] == '\0') {
             continue;
         }
         if (settings->listen_count == GB_MEMCACHED_LISTEN_MAX) {
             return gb_say_explain(error, "-l: at most %u addresses", GB_MEMCACHED_LISTEN_MAX);
         }
+        settings->listen_plain[settings->listen_count] = plain;
         settings->listen[settings->listen_count++] = item;
     }
     return GOBLIN_OK;
@@ -274,6 +284,53 @@ static int parse_path(struct gb_memcached_settings *settings, const char *text,
     return GOBLIN_OK;
 }
 
+/* A digit that is a choice. */
+static int parse_choice(const char *name, const char *value, unsigned most, unsigned *out,
+                        struct goblin_error *error)
+{
+    unsigned long long number = 0;
+    if (value == NULL || parse_number(value, most, &number) != 0) {
+        return gb_say_explain(error, "-o %s: give it as a number from 0 to %u", name, most);
+    }
+    *out = (unsigned)number;
+    return GOBLIN_OK;
+}
+
+/* Suboptions of -o that are files for TLS. */
+static const struct {
+    const char *name;
+    size_t offset;
+} tls_files[] = {
+    {"ssl_chain_cert", AT(tls_files.chain)},
+    {"ssl_key", AT(tls_files.key)},
+    {"ssl_ca_cert", AT(tls_options.ca_file)},
+};
+
+static int take_tls_choice(struct gb_memcached_settings *settings, const char *name,
+                           const char *value, struct goblin_error *error)
+{
+    static const enum gb_tls_clients clients[] = {GB_TLS_CLIENTS_ANY, GB_TLS_CLIENTS_ASKED,
+                                                  GB_TLS_CLIENTS_REQUIRED, GB_TLS_CLIENTS_REQUIRED};
+    unsigned number = 0;
+    int result = GOBLIN_OK;
+    if (strcmp(name, "ssl_verify_mode") == 0) {
+        result = parse_choice(name, value, 3, &number, error);
+        settings->tls_options.clients = clients[number];
+    } else if (strcmp(name, "ssl_min_version") == 0) {
+        result = parse_choice(name, value, 3, &number, error);
+        settings->tls_options.newest_only = number == 3;
+    } else if (value == NULL || (strcmp(value, "PEM") != 0 && strcmp(value, "1") != 0)) {
+        result = gb_say_explain(error, "-o ssl_keyformat: only PEM is read");
+    }
+    return result;
+}
+
+static bool is_tls_choice(const char *name)
+{
+    return strcmp(name, "ssl_verify_mode") == 0 || strcmp(name, "ssl_min_version") == 0 ||
+           strcmp(name, "ssl_keyformat") == 0;
+}
+
 static int take_suboption(struct gb_memcached_settings *settings, const char *name,
                           const char *value, struct goblin_error *error)
 {
@@ -287,6 +344,15 @@ static int take_suboption(struct gb_memcached_settings *settings, const char *na
         }
         settings->idle_ms = number == 0 ? -1 : (int64_t)number * 1000;
         return GOBLIN_OK;
+    }
+    if (is_tls_choice(name)) {
+        return take_tls_choice(settings, name, value, error);
+    }
+    for (size_t i = 0; i < sizeof(tls_files) / sizeof(tls_files[0]); i++) {
+        if (strcmp(name, tls_files[i].name) == 0) {
+            memcpy((char *)settings + tls_files[i].offset, &value, sizeof(value));
+            return value != NULL ? GOBLIN_OK : gb_say_explain(error, "-o %s: needs a file", name);
+        }
     }
     for (size_t i = 0; i < sizeof(ignored) / sizeof(ignored[0]); i++) {
         if (strcmp(name, ignored[i]) == 0) {
@@ -410,6 +476,36 @@ static const struct row *find_row(int letter)
     return NULL;
 }
 
+/* What of TLS can be judged only when all is read. */
+static int finish_tls(struct gb_memcached_settings *settings, struct goblin_error *error)
+{
+    settings->refusal = EX_USAGE;
+    for (unsigned i = 0; i < settings->listen_count; i++) {
+        if (settings->listen_plain[i] && !settings->tls) {
+            return gb_say_explain(error, "-l notls:%s: needs -Z", settings->listen[i]);
+        }
+    }
+    if (!settings->tls) {
+        return GOBLIN_OK;
+    }
+    if (settings->port == 0 || settings->unix_path != NULL) {
+        return gb_say_explain(error, "-Z: needs a TCP port");
+    }
+    if (settings->tls_files.chain == NULL) {
+        return gb_say_explain(error, "-Z: needs -o ssl_chain_cert=FILE");
+    }
+    if (settings->tls_options.clients != GB_TLS_CLIENTS_ANY &&
+        settings->tls_options.ca_file == NULL) {
+        return gb_say_explain(error, "-o ssl_verify_mode: needs -o ssl_ca_cert=FILE");
+    }
+    if (settings->tls_files.key == NULL) {
+        settings->tls_files.key = settings->tls_files.chain;
+    }
+    settings->tls_options.certificates = &settings->tls_files;
+    settings->tls_options.certificate_count = 1;
+    return GOBLIN_OK;
+}
+
 int gb_memcached_parse(struct gb_memcached_settings *settings, int argc, char **argv,
                        struct goblin_error *error)
 {
@@ -457,7 +553,7 @@ int gb_memcached_parse(struct gb_memcached_settings *settings, int argc, char **
     for (int i = optind; result >= 0 && i < argc; i++) {
         (void)gb_say(GB_EXIT_OK, "memcached: '%s' has no meaning here: it is no option", argv[i]);
     }
-    return result < 0 ? result : GOBLIN_OK;
+    return result < 0 ? result : finish_tls(settings, error);
 }
 
 void gb_memcached_free(struct gb_memcached_settings *settings)

@@ -2,7 +2,7 @@
  * `goblin memcached`: memcached's own command line, so that service files and test suites written
  * for it run unchanged. An option that has a meaning here has the same one; one that tunes what
  * Goblin does not have (slabs, UDP) is accepted with a warning; one that would change what clients
- * see (the binary protocol, SASL, TLS) is refused. Exit codes are memcached's: 1, or those of
+ * see (the binary protocol, SASL) is refused. Exit codes are memcached's: 1, or those of
  * sysexits.h.
  *
  * memcached.c reads the command line, memcached_run.c does what it says.
@@ -16,14 +16,17 @@
 
 #include <goblin/error.h>
 
+#include "server/tls.h"
+
 #define GB_MEMCACHED_LISTEN_MAX 16u
 #define GB_MEMCACHED_STORES_MAX 8u
 
 struct gb_memcached_settings {
     int port; /* -1: any, 0: none */
     const char *listen[GB_MEMCACHED_LISTEN_MAX];
+    bool listen_plain[GB_MEMCACHED_LISTEN_MAX]; /* "notls:": despite -Z */
     unsigned listen_count;
-    const char *unix_path;
+    const char *unix_path; /* without TLS always */
     unsigned unix_mode;
     uint64_t memory_bytes;
     uint64_t item_bytes; /* the largest value */
@@ -36,6 +39,9 @@ struct gb_memcached_settings {
     const char *pid_file;
     const char *user;
     const char *auth_file;
+    bool tls;
+    struct gb_certs_files tls_files; /* the key's is NULL: it is in the chain's */
+    struct gb_tls_options tls_options;
     char *stores[GB_MEMCACHED_STORES_MAX]; /* from ext_path; none: a scratch directory. Owned */
     size_t store_count;
     uint64_t store_bytes; /* of all of them */

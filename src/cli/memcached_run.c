@@ -119,10 +119,13 @@ static void format_address(char out[ADDRESS_BYTES], const char *item, int port)
     }
 }
 
-static void listen_at(struct work *work, const char *address)
+static void listen_at(struct work *work, const char *address, bool tls)
 {
-    work->server.listen[work->server.listen_count++] = (struct gb_server_listen){
-        .protocol = &gb_memcache_protocol, .options = work->memcache, .address = address};
+    work->server.listen[work->server.listen_count++] =
+        (struct gb_server_listen){.protocol = &gb_memcache_protocol,
+                                  .options = work->memcache,
+                                  .address = address,
+                                  .tls = tls};
 }
 
 static void fill_addresses(struct work *work)
@@ -131,7 +134,7 @@ static void fill_addresses(struct work *work)
     int port = settings->port < 0 ? 0 : settings->port;
     if (settings->unix_path != NULL) {
         (void)snprintf(work->addresses[0], ADDRESS_BYTES, "unix:%s", settings->unix_path);
-        listen_at(work, work->addresses[0]);
+        listen_at(work, work->addresses[0], false);
         return;
     }
     if (settings->port == 0) {
@@ -139,11 +142,11 @@ static void fill_addresses(struct work *work)
     }
     for (unsigned i = 0; i < settings->listen_count; i++) {
         format_address(work->addresses[i], settings->listen[i], port);
-        listen_at(work, work->addresses[i]);
+        listen_at(work, work->addresses[i], settings->tls && !settings->listen_plain[i]);
     }
     if (settings->listen_count == 0) {
         format_address(work->addresses[0], "*", port);
-        listen_at(work, work->addresses[0]);
+        listen_at(work, work->addresses[0], settings->tls);
     }
 }
 
@@ -261,6 +264,7 @@ static int run(struct work *work)
     const struct gb_memcache_options memcache = {
         .value_max_bytes = settings->item_bytes,
         .auth_file = settings->auth_file,
+        .tls = settings->tls_options,
         .no_flush = settings->no_flush,
         .no_dump = settings->no_dump,
         .no_watch = settings->no_watch,
@@ -269,7 +273,7 @@ static int run(struct work *work)
     };
     struct goblin_error error = {{0}};
     if (gb_memcache_create(&work->memcache, &memcache, &error) < 0) {
-        return say_fault(EXIT_FAILURE, &error);
+        return say_fault(settings->tls ? EX_USAGE : EXIT_FAILURE, &error);
     }
     fill_server(work);
     int code = 0;

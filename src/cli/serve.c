@@ -21,6 +21,8 @@
 
 struct serve_settings {
     struct gb_option_list memcache;
+    struct gb_option_list memcache_tls;
+    const char *memcache_ca_file;
     struct gb_option_list http;
     struct gb_option_list https;
     struct gb_serve_http_settings http_settings;
@@ -67,6 +69,16 @@ static const struct gb_option serve_options[] = {
      .offset = AT(memcache),
      .value = "ADDRESS",
      .help = "serve memcached's protocol at HOST:PORT, :PORT or /SOCKET"},
+    {.name = "memcache-tls",
+     .kind = GB_OPTION_LIST,
+     .offset = AT(memcache_tls),
+     .value = "ADDRESS",
+     .help = "serve it over TLS there; needs a --certificate"},
+    {.name = "memcache-client-ca",
+     .kind = GB_OPTION_TEXT,
+     .offset = AT(memcache_ca_file),
+     .value = "FILE",
+     .help = "whose certificates its clients must have there (none)"},
     {.name = "http",
      .kind = GB_OPTION_LIST,
      .offset = AT(http),
@@ -389,25 +401,42 @@ struct protocols {
     _Atomic int64_t offset_ms; /* what the test's clock is ahead */
 };
 
-static int make_protocols(struct protocols *out, struct gb_server_options *server,
-                          const struct serve_settings *settings, struct goblin_error *error)
+static int make_memcache(struct protocols *out, const struct serve_settings *settings,
+                         struct goblin_error *error)
 {
-    const struct gb_memcache_options memcache = {
+    struct gb_memcache_options options = {
         .value_max_bytes = settings->value_max_bytes,
         .auth_file = settings->auth_file,
         .clock_offset_ms = settings->test_clock ? &out->offset_ms : NULL,
     };
+    if (settings->memcache_tls.count > 0) {
+        if (out->http.options.certificate_count == 0) {
+            return gb_say_explain(error, "--memcache-tls needs a --certificate CHAIN:KEY");
+        }
+        options.tls = (struct gb_tls_options){
+            .certificates = out->http.options.certificates,
+            .certificate_count = out->http.options.certificate_count,
+            .clients =
+                settings->memcache_ca_file != NULL ? GB_TLS_CLIENTS_REQUIRED : GB_TLS_CLIENTS_ANY,
+            .ca_file = settings->memcache_ca_file,
+        };
+    } else if (settings->memcache_ca_file != NULL) {
+        return gb_say_explain(error, "--memcache-client-ca needs a --memcache-tls ADDRESS");
+    }
+    return gb_memcache_create(&out->memcache, &options, error);
+}
+
+static int make_protocols(struct protocols *out, struct gb_server_options *server,
+                          const struct serve_settings *settings, struct goblin_error *error)
+{
     if (settings->test_clock) {
         server->store.clock = gb_testclock_read;
         server->store.clock_arg = &out->offset_ms;
     }
-    int result = gb_memcache_create(&out->memcache, &memcache, error);
-    if (result >= 0) {
-        result = gb_serve_http_fill(&out->http, &settings->http_settings, settings->https.count > 0,
-                                    error);
-    }
+    int result =
+        gb_serve_http_fill(&out->http, &settings->http_settings, settings->https.count > 0, error);
     out->http.options.value_bytes = settings->value_max_bytes;
-    return result;
+    return result < 0 ? result : make_memcache(out, settings, error);
 }
 
 static void drop_protocols(struct protocols *protocols)
@@ -453,12 +482,19 @@ static int add_services(struct gb_server_options *out, const struct serve_settin
 {
     static const struct gb_option_list usual_memcache = {.items = {"127.0.0.1:11211"}, .count = 1};
     static const struct gb_option_list usual_http = {.items = {"127.0.0.1:8080"}, .count = 1};
-    bool usual = settings->memcache.count + settings->http.count + settings->https.count == 0;
+    bool usual = settings->memcache.count + settings->memcache_tls.count + settings->http.count +
+                     settings->https.count ==
+                 0;
     const struct service services[] = {
         {.option = "memcache",
          .protocol = "memcache",
          .addresses = usual ? &usual_memcache : &settings->memcache,
          .options = protocols->memcache},
+        {.option = "memcache-tls",
+         .protocol = "memcache",
+         .addresses = &settings->memcache_tls,
+         .options = protocols->memcache,
+         .tls = true},
         {.option = "http",
          .protocol = "http",
          .addresses = usual ? &usual_http : &settings->http,

@@ -63,6 +63,19 @@ void gb_conn_pools_fini(struct gb_loop *loop)
     }
 }
 
+/* ---- what there is to do ------------------------------------------------------------------- */
+
+static void go_on(struct gb_conn *conn, bool readable)
+{
+    if (conn->shaking) {
+        gb_conn_tls_shake(conn);
+    } else if ((readable || gb_conn_tls_has_more(conn)) && gb_conn_wants_input(conn)) {
+        gb_conn_read(conn);
+    } else {
+        gb_conn_turn(conn);
+    }
+}
+
 /* ---- lists of the loop --------------------------------------------------------------------- */
 
 void gb_conn_mark_ready(struct gb_conn *conn)
@@ -91,7 +104,7 @@ bool gb_conn_run_ready(struct gb_loop *loop)
         struct gb_conn *next = conn->next_ready;
         conn->is_ready = false;
         if (!conn->closed) {
-            gb_conn_turn(conn);
+            go_on(conn, false);
         }
         gb_conn_unref(conn);
         conn = next;
@@ -164,10 +177,8 @@ static void happened(uv_poll_t *poll, int status, int events)
         conn->blocked = false;
         gb_conn_flush(conn);
     }
-    if ((events & UV_READABLE) != 0 && !conn->closed && gb_conn_wants_input(conn)) {
-        gb_conn_read(conn);
-    } else if (!conn->closed) {
-        gb_conn_turn(conn);
+    if (!conn->closed) {
+        go_on(conn, (events & UV_READABLE) != 0);
     }
     gb_conn_unref(conn);
 }
@@ -175,31 +186,59 @@ static void happened(uv_poll_t *poll, int status, int events)
 static void input_fired(struct gb_deadline *deadline);
 static void stall_fired(struct gb_deadline *deadline);
 
+/* NULL without memory. */
+static struct gb_conn *create(struct gb_loop *loop, int fd, const struct gb_conn_ops *ops,
+                              struct gb_tls *tls)
+{
+    size_t bytes = sizeof(struct gb_conn) + ops->state_bytes;
+    struct gb_conn *conn = calloc(1, bytes);
+    if (conn == NULL) {
+        return NULL;
+    }
+    conn->loop = loop;
+    conn->ops = ops;
+    conn->fd = fd;
+    conn->charge = bytes;
+    conn->begun_ms = conn->command_ms = loop->now_ms;
+    if (tls != NULL && gb_conn_tls_open(conn, tls) < 0) {
+        free(conn);
+        return NULL;
+    }
+    if (uv_poll_init(&loop->uv, &conn->poll, fd) != 0) {
+        gb_tls_close(conn->tls);
+        free(conn);
+        return NULL;
+    }
+    return conn;
+}
+
+static void begin_waiting(struct gb_conn *conn)
+{
+    const struct gb_limits_options *set = &conn->loop->limits->set;
+    int64_t most_ms = conn->shaking ? set->request_ms : set->idle_ms;
+    if (most_ms > 0) {
+        gb_loop_arm(conn->loop, &conn->input_deadline, conn->loop->now_ms + most_ms);
+    }
+}
+
 int gb_conn_open(struct gb_loop *loop, const struct gb_listener *listener, int fd,
-                 const struct gb_conn_ops *ops)
+                 const struct gb_conn_ops *ops, struct gb_tls *tls)
 {
     static _Atomic uint64_t numbers = 0; /* unique is all they are */
-    uint64_t charge = sizeof(struct gb_conn) + ops->state_bytes;
-    struct gb_conn *conn = calloc(1, charge);
-    if (conn == NULL || uv_poll_init(&loop->uv, &conn->poll, fd) != 0) {
-        free(conn);
+    struct gb_conn *conn = create(loop, fd, ops, tls);
+    if (conn == NULL) {
         (void)close(fd);
         gb_limits_end(loop->limits);
         return -ENOMEM;
     }
-    gb_limits_take_anyway(loop->limits, charge); /* accepting saw to it that there is room */
-    conn->loop = loop;
+    gb_limits_take_anyway(loop->limits, conn->charge); /* accepting saw to it that there is room */
     conn->listener = listener;
-    conn->ops = ops;
     conn->number = atomic_fetch_add_explicit(&numbers, 1, memory_order_relaxed) + 1;
-    conn->charge = charge;
-    conn->fd = fd;
     conn->refs = 2; /* the socket's, and its handle's */
     conn->poll.data = conn;
     conn->input_deadline.fire = input_fired;
     conn->stall_deadline.fire = stall_fired;
     conn->hold_deadline.fire = gb_conn_hold_fired;
-    conn->command_ms = conn->begun_ms = loop->now_ms;
     describe_peer(conn);
     loop->internal->handles++;
     atomic_fetch_add_explicit(&loop->internal->load, 1, memory_order_relaxed);
@@ -212,9 +251,7 @@ int gb_conn_open(struct gb_loop *loop, const struct gb_listener *listener, int f
         gb_conn_cut(conn, GB_CONN_END_session);
         return GOBLIN_OK;
     }
-    if (loop->limits->set.idle_ms > 0) {
-        gb_loop_arm(loop, &conn->input_deadline, loop->now_ms + loop->limits->set.idle_ms);
-    }
+    begin_waiting(conn);
     gb_conn_mark_ready(conn); /* polls; often the first command is there already */
     return GOBLIN_OK;
 }
@@ -235,6 +272,7 @@ void gb_conn_unref(struct gb_conn *conn)
         conn->ops->on_free(conn);
     }
     gb_conn_free_input(conn);
+    gb_conn_tls_close(conn);
     struct gb_loop *loop = conn->loop;
     uint64_t charge = conn->charge;
     free(conn);
@@ -291,6 +329,9 @@ void gb_conn_cut(struct gb_conn *conn, enum gb_conn_end why)
     gb_conn_send_close(conn);
     (void)gb_conn_drop_pieces(conn, &conn->main);
     gb_conn_upload_close(conn);
+    if (conn->tls != NULL && !conn->shaking) {
+        gb_tls_finish(conn->tls);
+    }
     uv_close((uv_handle_t *)&conn->poll, handle_closed);
     if (conn->ops->on_close != NULL) {
         conn->ops->on_close(conn);
@@ -313,7 +354,7 @@ void gb_conn_finish(struct gb_conn *conn)
 static bool is_quiet(const struct gb_conn *conn)
 {
     return conn->sends == NULL && conn->main.first == NULL && conn->pauses == 0 &&
-           conn->upload == NULL;
+           conn->upload == NULL && !gb_conn_tls_is_unsent(conn);
 }
 
 static bool is_through(const struct gb_conn *conn)
@@ -341,7 +382,7 @@ void gb_conn_settle(struct gb_conn *conn)
                                           : GB_CONN_END_drained);
         return;
     }
-    if (gb_conn_can_take(conn)) {
+    if (gb_conn_can_take(conn) || (gb_conn_tls_has_more(conn) && gb_conn_wants_input(conn))) {
         gb_conn_mark_ready(conn);
     }
     int events = 0;
@@ -367,8 +408,9 @@ void gb_conn_settle(struct gb_conn *conn)
 static bool is_ours_to_move(const struct gb_conn *conn)
 {
     bool upload_waits = conn->upload != NULL && !gb_conn_wants_input(conn);
-    return conn->sends != NULL || conn->main.first != NULL || conn->waiting || upload_waits ||
-           (conn->pauses > 0 && conn->upload == NULL) || conn->is_ready;
+    return !conn->shaking &&
+           (conn->sends != NULL || conn->main.first != NULL || conn->waiting || upload_waits ||
+            (conn->pauses > 0 && conn->upload == NULL) || conn->is_ready);
 }
 
 static void input_fired(struct gb_deadline *deadline)

@@ -19,6 +19,9 @@
  *
  * A pipelined end of stream is honoured: what has arrived is answered before the connection closes.
  *
+ * Over TLS (tls.h) all of this is the same, once the handshake is done; what it costs is taken from
+ * the budget when the socket is accepted.
+ *
  * Units: bytes. Threads: the loop's, for everything.
  */
 #ifndef GB_SERVER_CONN_H
@@ -34,17 +37,19 @@
 #include "server/loop.h"
 
 struct gb_conn;
+struct gb_tls;
 
 /* Why a connection was closed; counted by gb_metrics under these names. X(name) */
 #define GB_CONN_ENDS(X)                                                                            \
-    X(client)  /* the peer closed or reset it */                                                   \
-    X(session) /* the session closed it */                                                         \
-    X(idle)    /* nothing came within idle_ms */                                                   \
-    X(request) /* a command did not arrive within request_ms */                                    \
-    X(stalled) /* output was not taken within stall_ms */                                          \
-    X(changed) /* an object changed while its client was slow */                                   \
-    X(broken)  /* a value failed when part of it was out */                                        \
-    X(drained) /* the server ends */
+    X(client)    /* the peer closed or reset it */                                                 \
+    X(session)   /* the session closed it */                                                       \
+    X(idle)      /* nothing came within idle_ms */                                                 \
+    X(request)   /* a command, or a handshake, did not arrive within request_ms */                 \
+    X(stalled)   /* output was not taken within stall_ms */                                        \
+    X(changed)   /* an object changed while its client was slow */                                 \
+    X(broken)    /* a value failed when part of it was out */                                      \
+    X(drained)   /* the server ends */                                                             \
+    X(handshake) /* TLS was not agreed on */
 
 enum gb_conn_end {
 #define GB_X(name) GB_CONN_END_##name,
@@ -87,10 +92,10 @@ struct gb_conn_ops {
 
 /* ---- life ---------------------------------------------------------------------------------- */
 
-/* Makes a connection of an accepted socket that is counted against the limits. Owns: fd, also when
- * it fails; the connection frees itself. Errors: -ENOMEM. */
+/* Makes a connection of an accepted socket that is counted against the limits; over TLS, unless
+ * `tls` is NULL. Owns: fd, also when it fails; the connection frees itself. Errors: -ENOMEM. */
 int gb_conn_open(struct gb_loop *loop, const struct gb_listener *listener, int fd,
-                 const struct gb_conn_ops *ops);
+                 const struct gb_conn_ops *ops, struct gb_tls *tls);
 
 void *gb_conn_state(struct gb_conn *conn);
 struct gb_loop *gb_conn_loop(const struct gb_conn *conn);

@@ -197,7 +197,8 @@ static void woken(struct gb_waiter *waiter)
 /* How many bytes came; 0: none for now, and the end of the stream is noted. */
 static size_t receive(struct gb_conn *conn, unsigned char *to, size_t room)
 {
-    ssize_t n = recv(conn->fd, to, room, 0);
+    ssize_t n =
+        conn->tls == NULL ? recv(conn->fd, to, room, 0) : gb_tls_receive(conn->tls, to, room);
     if (n > 0) {
         conn->bytes_in += (uint64_t)n;
         gb_metrics_add(conn->loop->metrics, GB_METRICS_bytes_in, (uint64_t)n);

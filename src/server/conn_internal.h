@@ -1,7 +1,7 @@
 /*
  * What the parts of a connection know of each other: conn.c (life, events, deadlines),
- * conn_input.c (turns and buffers), conn_upload.c, conn_output.c (the list of what is to be sent)
- * and conn_send.c (objects).
+ * conn_input.c (turns and buffers), conn_upload.c, conn_output.c (the list of what is to be sent),
+ * conn_send.c (objects) and conn_tls.c.
  *
  * Output. conn->main is what can be written now. Behind it stand the sends in order. The first of
  * them, the one whose turn it is, writes into main; the others gather in lists of their own. What
@@ -16,6 +16,7 @@
 #define GB_SERVER_CONN_INTERNAL_H
 
 #include "server/conn.h"
+#include "server/tls.h"
 
 /* Read at once, and borrowed by who waits: a 512th of the network budget within these bounds. */
 #define GB_CONN_SCRATCH_LEAST 16384u
@@ -113,13 +114,16 @@ struct gb_conn {
     uint64_t charge; /* of the fixed part */
     uv_poll_t poll;
     int fd;
-    int events; /* polled for */
+    int events;                 /* polled for */
+    struct gb_tls_session *tls; /* NULL: in plain text */
+    size_t tls_charge;          /* for what its socket has not taken */
 
     unsigned refs; /* 1 for being open */
     unsigned pauses;
     bool closed;
     bool finishing; /* no more commands; closes when all is sent */
     bool ended;     /* the peer sends no more */
+    bool shaking;   /* hands, by TLS: nothing else happens before that is done */
     bool is_ready;
     bool is_dirty;
     bool in_turn;
@@ -222,6 +226,28 @@ bool gb_conn_upload_take(struct gb_upload *upload, size_t len);
 void gb_conn_upload_feed(struct gb_conn *conn);
 void gb_conn_upload_wake(struct gb_upload *upload);
 void gb_conn_upload_close(struct gb_conn *conn);
+
+/* ---- conn_tls.c ---------------------------------------------------------------------------- */
+
+/* As gb_conn_open, first of all. Errors: -ENOMEM. */
+int gb_conn_tls_open(struct gb_conn *conn, struct gb_tls *tls);
+void gb_conn_tls_close(struct gb_conn *conn);
+/* As gb_tls_send. */
+ssize_t gb_conn_tls_send(struct gb_conn *conn, const struct iovec *iov, size_t count);
+/* Goes on with the handshake. */
+void gb_conn_tls_shake(struct gb_conn *conn);
+
+/* Whether there is input of which the socket does not tell. */
+static inline bool gb_conn_tls_has_more(const struct gb_conn *conn)
+{
+    return conn->tls != NULL && gb_tls_has_more(conn->tls);
+}
+
+/* Whether there is output that is not in `main` any more, nor with the socket. */
+static inline bool gb_conn_tls_is_unsent(const struct gb_conn *conn)
+{
+    return conn->tls != NULL && gb_tls_is_unsent(conn->tls);
+}
 
 /* ---- conn_output.c ------------------------------------------------------------------------- */
 

@@ -287,6 +287,15 @@ static void sent(struct gb_conn *conn, size_t n)
     }
 }
 
+static ssize_t write_out(struct gb_conn *conn, struct iovec *iov, size_t count, size_t total)
+{
+    if (conn->tls != NULL) {
+        return gb_conn_tls_send(conn, iov, count);
+    }
+    const struct msghdr message = {.msg_iov = iov, .msg_iovlen = count};
+    return total == 0 ? 0 : sendmsg(conn->fd, &message, MSG_NOSIGNAL);
+}
+
 /* False: the socket takes no more, or the connection is closed. */
 static bool send_some(struct gb_conn *conn)
 {
@@ -298,8 +307,7 @@ static bool send_some(struct gb_conn *conn)
         iov[count++] = (struct iovec){(void *)(uintptr_t)piece->data, piece->len};
         total += piece->len;
     }
-    const struct msghdr message = {.msg_iov = iov, .msg_iovlen = count};
-    ssize_t n = total == 0 ? 0 : sendmsg(conn->fd, &message, MSG_NOSIGNAL);
+    ssize_t n = write_out(conn, iov, count, total);
     if (n < 0 && errno == EINTR) {
         return true;
     }
@@ -310,7 +318,7 @@ static bool send_some(struct gb_conn *conn)
     if (n >= 0) {
         sent(conn, (size_t)n);
     }
-    conn->blocked = n < 0 || (size_t)n < total;
+    conn->blocked = n < 0 || (size_t)n < total || gb_conn_tls_is_unsent(conn);
     return !conn->blocked;
 }
 
@@ -341,7 +349,7 @@ static void watch_blocked(struct gb_conn *conn)
 
 void gb_conn_flush(struct gb_conn *conn)
 {
-    if (conn->flushing || conn->closed) {
+    if (conn->flushing || conn->closed || conn->shaking) {
         return;
     }
     conn->flushing = true;
@@ -350,7 +358,8 @@ void gb_conn_flush(struct gb_conn *conn)
         if (conn->main.first == NULL) {
             gb_conn_send_advance(conn); /* may bring more */
         }
-        if (conn->closed || conn->main.first == NULL || !send_some(conn)) {
+        bool some = conn->main.first != NULL || gb_conn_tls_is_unsent(conn);
+        if (conn->closed || !some || !send_some(conn)) {
             break;
         }
     }

@@ -53,6 +53,7 @@ struct gb_mc_loop {
     struct gb_mc_answer *free_answers; /* charged */
     unsigned free_answer_count;
     struct gb_mc_auth *auth; /* NULL: none is asked for */
+    struct gb_tls *tls;      /* NULL: no listener has it */
     struct gb_mc_watcher *watchers;
     _Atomic unsigned
         topics; /* of theirs; written under memcache->lock, read with it or as a hint */

@@ -227,6 +227,15 @@ static void put_slabs(struct gb_mc_session *session, const struct figures *figur
     PUT_ROWS(session, rows);
 }
 
+static void put_tls(struct gb_mc_session *session, const struct gb_tls_options *tls)
+{
+    put(session, "ssl_chain_cert", tls->certificates[0].chain);
+    put(session, "ssl_key", tls->certificates[0].key);
+    put_number(session, "ssl_verify_mode", (uint64_t)tls->clients); /* 0, 1, 2: as memcached's */
+    put(session, "ssl_ca_cert", tls->ca_file != NULL ? tls->ca_file : "NULL");
+    put(session, "ssl_min_version", tls->newest_only ? "tlsv1.3" : "tlsv1.2");
+}
+
 static void put_settings(struct gb_mc_session *session, const struct figures *figures)
 {
     const struct gb_memcache_options *options = &session->home->memcache->options;
@@ -252,6 +261,9 @@ static void put_settings(struct gb_mc_session *session, const struct figures *fi
     put_number(session, "item_size_max", options->value_max_bytes);
     put(session, "binding_protocol", "ascii");
     put(session, "ssl_enabled", listener->tls ? "yes" : "no");
+    if (listener->tls) {
+        put_tls(session, &options->tls);
+    }
 }
 
 /* ---- connections --------------------------------------------------------------------------- */

@@ -10,14 +10,32 @@
 #include "server/mc_auth.h"
 #include "server/mc_session.h"
 
-/* Each loop reads the file for itself; that it can be read is found out here. */
-static int try_auth(const char *path, struct goblin_error *error)
+/* Leaves NULL where the options name no file. */
+static int load_auth(struct gb_mc_auth **out, const struct gb_memcache_options *options,
+                     struct goblin_error *error)
 {
-    struct gb_mc_auth *auth;
-    int result = gb_mc_auth_load(&auth, path, error);
+    *out = NULL;
+    return options->auth_file != NULL ? gb_mc_auth_load(out, options->auth_file, error) : GOBLIN_OK;
+}
+
+static int load_tls(struct gb_tls **out, const struct gb_memcache_options *options,
+                    struct goblin_error *error)
+{
+    *out = NULL;
+    return options->tls.certificate_count > 0 ? gb_tls_load(out, &options->tls, error) : GOBLIN_OK;
+}
+
+/* Each loop reads the files for itself; that they can be read is found out here. */
+static int try_files(const struct gb_memcache_options *options, struct goblin_error *error)
+{
+    struct gb_mc_auth *auth = NULL;
+    struct gb_tls *tls = NULL;
+    int result = load_auth(&auth, options, error);
     if (result >= 0) {
-        gb_mc_auth_free(auth);
+        result = load_tls(&tls, options, error);
     }
+    gb_mc_auth_free(auth);
+    gb_tls_unref(tls);
     return result;
 }
 
@@ -30,7 +48,7 @@ static int say_no_memory(struct goblin_error *error)
 int gb_memcache_create(struct gb_memcache **out, const struct gb_memcache_options *options,
                        struct goblin_error *error)
 {
-    int result = options->auth_file != NULL ? try_auth(options->auth_file, error) : GOBLIN_OK;
+    int result = try_files(options, error);
     if (result < 0) {
         return result;
     }
@@ -85,12 +103,14 @@ static int start(struct gb_loop *loop, const void *options, void **state,
     }
     home->memcache = memcache;
     home->loop = loop;
-    if (memcache->options.auth_file != NULL) {
-        int result = gb_mc_auth_load(&home->auth, memcache->options.auth_file, error);
-        if (result < 0) {
-            free(home);
-            return result;
-        }
+    int result = load_auth(&home->auth, &memcache->options, error);
+    if (result >= 0) {
+        result = load_tls(&home->tls, &memcache->options, error);
+    }
+    if (result < 0) {
+        gb_mc_auth_free(home->auth);
+        free(home);
+        return result;
     }
     (void)pthread_mutex_lock(&memcache->lock);
     home->next = memcache->loops;
@@ -103,8 +123,10 @@ static int start(struct gb_loop *loop, const void *options, void **state,
 static void accept_socket(struct gb_loop *loop, void *state, const struct gb_listener *listener,
                           int fd)
 {
-    (void)state;
-    int result = gb_conn_open(loop, listener, fd, &gb_mc_session_ops);
+    const struct gb_mc_loop *home = state;
+    GB_ASSERT(!listener->tls || home->tls != NULL);
+    int result =
+        gb_conn_open(loop, listener, fd, &gb_mc_session_ops, listener->tls ? home->tls : NULL);
     if (result < 0) {
         const char *why = goblin_strerror(result);
         const struct gb_log_field fields[] = {GB_LOG_TEXT("error", why)};
@@ -112,21 +134,30 @@ static void accept_socket(struct gb_loop *loop, void *state, const struct gb_lis
     }
 }
 
+static void say_kept(struct gb_loop *loop, const char *event, const struct goblin_error *error)
+{
+    const struct gb_log_field fields[] = {GB_LOG_TEXT("error", error->text)};
+    gb_log_event(loop->log, GOBLIN_LOG_ERROR, event, fields, 1);
+}
+
 static void reload(struct gb_loop *loop, void *state)
 {
     struct gb_mc_loop *home = state;
-    struct gb_mc_auth *auth;
-    struct goblin_error error;
-    if (home->memcache->options.auth_file == NULL) {
-        return;
+    struct gb_mc_auth *auth = NULL;
+    struct gb_tls *tls = NULL;
+    struct goblin_error error = {{0}};
+    if (load_auth(&auth, &home->memcache->options, &error) < 0) {
+        say_kept(loop, "passwords kept as they were", &error);
+    } else {
+        gb_mc_auth_free(home->auth);
+        home->auth = auth;
     }
-    if (gb_mc_auth_load(&auth, home->memcache->options.auth_file, &error) < 0) {
-        const struct gb_log_field fields[] = {GB_LOG_TEXT("error", error.text)};
-        gb_log_event(loop->log, GOBLIN_LOG_ERROR, "reload_failed", fields, 1);
-        return;
+    if (load_tls(&tls, &home->memcache->options, &error) < 0) {
+        say_kept(loop, "certificates kept as they were", &error);
+    } else {
+        gb_tls_unref(home->tls);
+        home->tls = tls;
     }
-    gb_mc_auth_free(home->auth);
-    home->auth = auth;
 }
 
 static void stop(struct gb_loop *loop, void *state)
@@ -148,6 +179,7 @@ static void stop(struct gb_loop *loop, void *state)
         gb_limits_give(loop->limits, sizeof(*answer));
     }
     gb_mc_auth_free(home->auth);
+    gb_tls_unref(home->tls);
     free(home);
 }
 

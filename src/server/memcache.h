@@ -21,6 +21,7 @@
 #include <goblin/goblin.h>
 
 #include "server/protocol.h"
+#include "server/tls.h"
 
 /* Clients read the number for what they may ask. */
 #define GB_MC_VERSION_TEXT "1.6.18-goblin-" GOBLIN_VERSION
@@ -28,19 +29,20 @@
 struct gb_memcache;
 
 struct gb_memcache_options {
-    uint64_t value_max_bytes; /* larger values are refused; 0: 1 GiB */
-    const char *auth_file;    /* lines NAME:PASSWORD; NULL: nobody need say who he is */
-    bool no_flush;            /* flush_all is refused (memcached -F) */
-    bool no_dump;             /* metadump and cachedump are (memcached -X) */
-    bool no_watch;            /* watch is (memcached -W) */
-    bool shutdown;            /* shutdown is obeyed (memcached -A) */
+    uint64_t value_max_bytes;  /* larger values are refused; 0: 1 GiB */
+    const char *auth_file;     /* lines NAME:PASSWORD; NULL: nobody need say who he is */
+    struct gb_tls_options tls; /* of listeners that have it */
+    bool no_flush;             /* flush_all is refused (memcached -F) */
+    bool no_dump;              /* metadump and cachedump are (memcached -X) */
+    bool no_watch;             /* watch is (memcached -W) */
+    bool shutdown;             /* shutdown is obeyed (memcached -A) */
     /* The test's clock: milliseconds that `debugtime N` adds to. NULL: there is no such command. */
     _Atomic int64_t *clock_offset_ms;
 };
 
 /* What gb_server_listen.options of this protocol points to. Destroy it after the server.
- * Owns:   options are copied, texts borrowed until then.
- * Errors: those of the authentication file, explained; -ENOMEM. */
+ * Owns:   options are copied, texts and certificates' names borrowed until then.
+ * Errors: those of the authentication file and of the certificates, explained; -ENOMEM. */
 int gb_memcache_create(struct gb_memcache **out, const struct gb_memcache_options *options,
                        struct goblin_error *error);
 void gb_memcache_destroy(struct gb_memcache *memcache);

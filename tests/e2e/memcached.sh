@@ -179,10 +179,16 @@ refuse() { # the code, what is said, options...
 }
 refused=()
 refuse 64 'only ascii' -B binary
-refuse 64 'TLS is not served' -Z
 refuse 64 'binary protocol' -S
+refuse 1 'only PEM' -o ssl_keyformat=2
 refused=() # so far memcached would have served; from here on it refuses too
 refuse 64 'only ascii' -B nonsense
+refuse 64 'needs -o ssl_chain_cert' -Z
+refuse 64 'none: ' -Z -o ssl_chain_cert=none
+refuse 64 'needs a TCP port' -Z -p 0 -o ssl_chain_cert=none
+refuse 64 'needs -o ssl_ca_cert' -Z -o ssl_chain_cert=none,ssl_verify_mode=2
+refuse 1 'a number from 0 to 3' -Z -o ssl_verify_mode=4
+refuse 1 'needs a file' -Z -o ssl_chain_cert
 refuse 1 'Illegal suboption "nonsense"' -o nonsense
 refuse 1 'no such option' --nonsense
 refuse 1 'no such option' -q
@@ -213,10 +219,10 @@ else
 fi
 "$GOBLIN" memcached -V | grep -q '^memcached 1\.' || fail '-V'
 "$GOBLIN" memcached -h >help || fail '-h'
-for option in port listen memory-limit max-item-size extended test-clock; do
+for option in port listen memory-limit max-item-size extended test-clock enable-ssl; do
     grep -q -- "--$option" help || fail "-h does not show --$option"
 done
-for option in enable-ssl enable-sasl slab-growth-factor udp-port; do
+for option in enable-sasl slab-growth-factor udp-port; do
     grep -q -- "--$option" help && fail "-h shows --$option"
 done
 

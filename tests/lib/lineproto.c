@@ -421,7 +421,8 @@ static void accept_line(struct gb_loop *loop, void *state, const struct gb_liste
                         int fd)
 {
     (void)state;
-    (void)gb_conn_open(loop, listener, fd, &session_ops); /* a connection less, without memory */
+    /* Without memory a connection less. */
+    (void)gb_conn_open(loop, listener, fd, &session_ops, NULL);
 }
 
 const struct gb_protocol gb_line_protocol = {

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Plays transcripts of the memcached protocol against a server and compares its answers.
 
-    play.py ADDRESS:PORT|/SOCKET goblin|memcached SPLIT TRANSCRIPT...
+    play.py [tls:]ADDRESS:PORT|/SOCKET goblin|memcached SPLIT TRANSCRIPT...
 
 A transcript is lines, each beginning with
 
@@ -24,6 +24,7 @@ its own, which begins with flush_all and ends with mn.
 """
 import re
 import socket
+import ssl
 import sys
 import time
 
@@ -48,9 +49,15 @@ class Session:
             self.socket = socket.socket(socket.AF_UNIX)
             self.socket.connect(address)
         else:
-            host, port = address.rsplit(":", 1)
+            secure = address.startswith("tls:")
+            host, port = address.removeprefix("tls:").rsplit(":", 1)
             self.socket = socket.create_connection((host, int(port)))
             self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if secure:
+                context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+                context.check_hostname = False
+                context.verify_mode = ssl.CERT_NONE
+                self.socket = context.wrap_socket(self.socket)
         self.socket.settimeout(WAIT_S)
         self.split = split
         self.names = {}
