@@ -502,6 +502,9 @@ static void watch__is_told_of_what_happens_on_every_loop(void **state)
         (void)close(fd);
     }
     int connections = gb_client_open(serve);
+    ask(connections, "mn\r\n", "MN\r\n");
+    gb_await(gb_serve_gauges(serve).connections ==
+             2); /* else it hears of a close before its time */
     ask(connections, "watch connevents\r\n", "OK\r\n");
     int fd = gb_client_open(serve);
     expect_event(connections, "type=conn_new", "transport=tcp");
