@@ -65,6 +65,11 @@ static void store__keeps_its_promises_through_crashes_that_broke_them(void **sta
         7000673,
         /* A put waited for ever behind a failing segment that was kept for what is moved. */
         300002299,
+        /* Others filled the file system, and a lane had no segment for its deletes. */
+        200715,
+        201253,
+        /* Files that a crash had left short passed for room that deletes have. */
+        201404,
     };
     struct simrun_result sum = {0};
     for (size_t i = 0; i < sizeof(seeds) / sizeof(seeds[0]); i++) {
