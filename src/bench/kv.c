@@ -83,12 +83,18 @@ static int add_columns(struct kv *kv, struct goblin_error *error)
     int rc = 0;
     for (size_t i = 0; i < options->engine_count && rc == 0; i++) {
         const struct gb_kv_ops *ops = options->engines[i];
-        size_t builds = ops == &gb_kv_rocksdb ? options->rocksdb_lib_count : 0;
-        if (builds == 0) {
-            rc = add_column(kv, ops, NULL, error);
+        const struct gb_kv_library *library = NULL;
+        size_t builds = 1;
+        if (ops == &gb_kv_leveldb) {
+            library = &options->leveldb_lib;
+        } else if (ops == &gb_kv_lmdb) {
+            library = &options->lmdb_lib;
+        } else if (ops == &gb_kv_rocksdb && options->rocksdb_lib_count > 0) {
+            library = options->rocksdb_libs;
+            builds = options->rocksdb_lib_count;
         }
         for (size_t k = 0; k < builds && rc == 0; k++) {
-            rc = add_column(kv, ops, &options->rocksdb_libs[k], error);
+            rc = add_column(kv, ops, library ? &library[k] : NULL, error);
         }
     }
     return rc;

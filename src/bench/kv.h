@@ -52,6 +52,8 @@ struct gb_kv_options {
     size_t step_count;
     struct gb_kv_library rocksdb_libs[GB_KV_LIBRARIES_MAX];
     size_t rocksdb_lib_count;
+    struct gb_kv_library leveldb_lib; /* path NULL: the one found by default */
+    struct gb_kv_library lmdb_lib;
     const char *dir;
     const char *json;
     uint64_t keys;

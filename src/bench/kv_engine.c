@@ -4,9 +4,7 @@
 #include <string.h>
 
 const struct gb_kv_ops *const gb_kv_table[] = {
-    &gb_kv_goblin,
-    &gb_kv_rocksdb,
-    NULL,
+    &gb_kv_goblin, &gb_kv_rocksdb, &gb_kv_leveldb, &gb_kv_lmdb, NULL,
 };
 
 const struct gb_kv_ops *gb_kv_find(const char *name, size_t len)

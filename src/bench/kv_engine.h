@@ -55,8 +55,7 @@ struct gb_kv_range {
 struct gb_kv_ops {
     const char *name;
     const char *describe;
-    bool direct;     /* can do direct I/O */
-    bool is_library; /* from outside: `library` may name it */
+    bool direct; /* can do direct I/O */
 
     /* Owns: *engine is the caller's until close. */
     int (*open)(void **engine, const struct gb_kv_config *config, struct goblin_error *error);
@@ -95,5 +94,7 @@ const struct gb_kv_ops *gb_kv_find(const char *name, size_t len);
 
 extern const struct gb_kv_ops gb_kv_goblin;
 extern const struct gb_kv_ops gb_kv_rocksdb;
+extern const struct gb_kv_ops gb_kv_leveldb;
+extern const struct gb_kv_ops gb_kv_lmdb;
 
 #endif

@@ -416,7 +416,6 @@ const struct gb_kv_ops gb_kv_rocksdb = {
     .name = "rocksdb",
     .describe = "RocksDB as Mark Callaghan's scripts set it",
     .direct = true,
-    .is_library = true,
     .open = kv_open,
     .close = kv_close,
     .put = kv_put,

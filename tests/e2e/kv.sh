@@ -81,6 +81,20 @@ refuses 1 '--rocksdb-lib' --rocksdb-lib ./nosuch.so
 refuses 1 'give less data' --keys 9G
 refuses 1 'RocksDB library lacks' --rocksdb-lib libm.so.6 --engines rocksdb
 
+# ---- peers that are installed ----------------------------------------------------------------------
+for engine in leveldb lmdb; do
+    if /sbin/ldconfig -p | grep -q "lib$engine"; then
+        kv --workload byrx,iodir --steps "$steps,overwrite" --engines $engine >out 2>err ||
+            fail "$engine ended with $?: $(cat err)"
+        holds err "$engine does no direct I/O"
+        grep -qF '"workload": "iodir"' kv.json && fail "$engine has done direct I/O"
+        holds kv.json '"step": "fwdrange"'
+    else
+        echo "skipped: there is no lib$engine"
+        refuses 1 "--$engine-lib" --engines $engine
+    fi
+done
+
 # ---- ended from outside --------------------------------------------------------------------------
 "$GOBLIN_BENCH" kv --dir scratch --keys 2000 --duration 1000 >out 2>err &
 pid=$!
