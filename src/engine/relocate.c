@@ -167,10 +167,16 @@ static bool swing(struct gb_mover *mover, const struct source *source, struct gb
     return same;
 }
 
+/* What is whole in RAM is not read again. */
 static int move_direct(struct gb_mover *mover, const struct source *source)
 {
-    int rc = gb_tape_payload(&mover->payloads, gb_place_offset(source->place), source->size,
+    const unsigned char *payload = source->resident;
+    int rc = 0;
+    if (source->resident_len < source->size) {
+        payload = mover->buffer;
+        rc = gb_tape_payload(&mover->payloads, gb_place_offset(source->place), source->size,
                              mover->buffer);
+    }
     if (rc < 0) {
         return rc;
     }
@@ -180,7 +186,7 @@ static int move_direct(struct gb_mover *mover, const struct source *source)
                    .meta_len = (uint16_t)source->meta_len,
                    .size = source->size},
         .key = source->key.data,
-        .parts = {mover->buffer},
+        .parts = {payload},
         .part_len = {source->size},
         .claim = GB_CLAIM_MOVE,
     };

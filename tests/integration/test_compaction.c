@@ -161,6 +161,29 @@ static void store__lets_tombstones_go_in_time(void **state)
     assert_int_equal(gb_fixture_stats(fixture).objects, count + 1);
 }
 
+/* Of a segment only its listing is read then. */
+static void store__moves_what_is_in_ram_without_reading_it(void **state)
+{
+    struct gb_fixture *fixture = *state;
+    fixture->options.memory_bytes = 64 * GB_MIB;
+    open_mode(fixture, GOBLIN_MODE_STORE);
+    const uint64_t count = 12000;
+    const size_t size = 1500;
+    struct gb_rng rng;
+    gb_rng_init(&rng, 11);
+    for (uint64_t number = 0; number < 5 * count; number++) {
+        uint64_t which = number < count ? number : gb_rng_below(&rng, count);
+        assert_int_equal(gb_fixture_put(fixture, which, size, which), GOBLIN_OK);
+    }
+    struct goblin_stats stats = gb_fixture_stats(fixture);
+    assert_true(stats.reinserted_bytes > GB_MIB);
+    assert_true(stats.device_read_bytes < stats.segments_reclaimed * (GB_MIB / 2));
+    gb_fixture_reopen(fixture);
+    for (uint64_t which = 0; which < count; which++) {
+        gb_fixture_expect(fixture, which, size, which);
+    }
+}
+
 /* ---- a cache ------------------------------------------------------------------------------- */
 
 static void cache__hot_overwrites_never_push_out_what_is_cold(void **state)
@@ -264,6 +287,7 @@ int main(void)
         GB_ON_BOTH_PATHS(store__nearly_full_takes_overwrites_without_end),
         GB_ON_BOTH_PATHS(store__moves_streams_too),
         GB_ON_BOTH_PATHS(store__refused_takes_more_as_soon_as_something_is_deleted),
+        GB_ON_BOTH_PATHS(store__moves_what_is_in_ram_without_reading_it),
         GB_ON_BOTH_PATHS(store__lets_tombstones_go_in_time),
         GB_ON_BOTH_PATHS(cache__hot_overwrites_never_push_out_what_is_cold),
         GB_ON_BOTH_PATHS(cache__full_takes_a_value_of_half_its_size),
