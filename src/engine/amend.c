@@ -61,6 +61,7 @@ static void apply(struct goblin *store, struct gb_item *item, struct change *cha
     record->version = numbered ? sequence : record->version;
     record->link = atomic_load_explicit(&item->sequence, memory_order_relaxed);
     gb_item_amend(item, record);
+    gb_store_note_expiry(store, record->expires_ms);
     change->sequence = gb_item_ram_only(item) ? 0 : sequence;
 }
 

@@ -83,6 +83,9 @@ static void forget(struct goblin *store, const unsigned char *key, uint32_t key_
 
 void gb_expire_some(struct goblin *store)
 {
+    if (!atomic_load_explicit(&store->expiring, memory_order_relaxed)) {
+        return;
+    }
     struct harvest harvest = {.store = store, .bytes = malloc(ROUND_BYTES)};
     if (harvest.bytes == NULL) {
         return; /* the next round will do */

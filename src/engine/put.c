@@ -179,6 +179,7 @@ static int swing(struct goblin *store, struct gb_publication *publication, struc
         atomic_init(&item->place, place);
         atomic_init(&item->sequence, *sequence);
         gb_item_init_state(item, &append->record);
+        gb_store_note_expiry(store, append->record.expires_ms);
         atomic_init(&item->heat, heat);
         publication->version = append->record.version;
         if (old == NULL) {

@@ -45,6 +45,7 @@ static struct gb_item *lay_bare(struct goblin *store, const struct gb_entry *ent
     atomic_init(&item->place, entry->place);
     atomic_init(&item->sequence, record->sequence);
     gb_item_init_state(item, record);
+    gb_store_note_expiry(store, record->expires_ms);
     uint64_t size_key = gb_item_pack_size(record->size, record->key_len,
                                           extents != NULL ? GB_FORM_EXTENTS : GB_FORM_DIRECT);
     item->size_key = gb_item_pack_warm(size_key, entry->resident);
@@ -185,6 +186,7 @@ static void replay_meta(struct goblin *store, const struct gb_entry *entry)
     struct gb_item *item = gb_index_find_locked(&locked, entry->key, record->key_len);
     if (item != NULL && atomic_load(&item->sequence) == record->link) {
         gb_item_amend(item, record); /* a later one, if there is one, comes later */
+        gb_store_note_expiry(store, record->expires_ms);
     }
     gb_index_unlock(&locked);
 }

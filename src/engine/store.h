@@ -99,6 +99,7 @@ struct goblin {
     bool pile_turn;                    /* the cleaner's, see victim.c */
     _Atomic uint32_t reclaim_failures; /* rises when the keeper found nothing to reclaim */
     uint64_t expire_cursor;            /* the keeper's, over the index */
+    _Atomic bool expiring;             /* an object has had an expiry since open */
     _Atomic bool forgetful;            /* the log may hold objects that the index has let go */
     _Atomic bool warming;
     pthread_mutex_t checkpoint_lock; /* one checkpoint at a time */
@@ -205,6 +206,14 @@ void gb_store_poke(struct goblin *store);
  * found it. */
 void gb_store_forget_locked(struct goblin *store, struct gb_locked *locked,
                             const struct gb_item *item);
+
+/* An object expires then from now on (0: never). Until one does nobody looks for the expired. */
+static inline void gb_store_note_expiry(struct goblin *store, int64_t expires_ms)
+{
+    if (expires_ms != 0 && !atomic_load_explicit(&store->expiring, memory_order_relaxed)) {
+        atomic_store_explicit(&store->expiring, true, memory_order_relaxed);
+    }
+}
 
 /* The item is about to be forgotten without a record that says so: the log may still hold it. */
 static inline void gb_store_forgetful(struct goblin *store, const struct gb_item *item)

@@ -114,6 +114,31 @@ static void amend__judges_its_condition(void **state)
     assert_int_equal(gb_simstore_stats(sim).left_expired, 1);
 }
 
+/* Found in the same life, in a checkpoint, and in the log. */
+static void amend__of_the_expiry_alone_has_the_object_swept(void **state)
+{
+    struct gb_simstore *sim = *state;
+    gb_simstore_open(sim);
+    for (unsigned life = 0; life < 3; life++) {
+        gb_simstore_put(sim, 1, 100);
+        const struct goblin_amendment amendment = {.what = GOBLIN_AMEND_EXPIRES,
+                                                   .expires_ms = sim->now_ms + 1,
+                                                   .durability = GOBLIN_DURABILITY_WRITTEN};
+        assert_int_equal(amend(sim, 1, &amendment, NULL), GOBLIN_OK);
+        if (life == 1) {
+            gb_simstore_close(sim);
+            gb_simstore_open(sim);
+        } else if (life == 2) {
+            gb_simstore_crash(sim);
+        }
+        gb_keeper_round(sim->store);
+        assert_int_equal(gb_simstore_stats(sim).objects, 1);
+        sim->now_ms++;
+        gb_keeper_round(sim->store);
+        assert_int_equal(gb_simstore_stats(sim).objects, 0);
+    }
+}
+
 static void amend__with_a_version_is_what_conditions_go_by(void **state)
 {
     struct gb_simstore *sim = *state;
@@ -287,6 +312,7 @@ int main(void)
         GB_ON_A_SIMULATED_DISK(amend__changes_what_it_names_and_nothing_else),
         GB_ON_A_SIMULATED_DISK(amend__that_is_to_number_gives_what_a_put_would),
         GB_ON_A_SIMULATED_DISK(amend__judges_its_condition),
+        GB_ON_A_SIMULATED_DISK(amend__of_the_expiry_alone_has_the_object_swept),
         GB_ON_A_SIMULATED_DISK(amend__with_a_version_is_what_conditions_go_by),
         GB_ON_A_SIMULATED_DISK(amend__that_changes_nothing_writes_nothing),
         GB_ON_A_SIMULATED_DISK(amend__says_what_is_wrong_with_its_arguments),
