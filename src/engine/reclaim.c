@@ -204,6 +204,17 @@ static void pace(struct reclaim *reclaim)
     reclaim->resumed_ns = gb_lane_now_ns();
 }
 
+/* What each would wait for in its turn is fetched for several at once. */
+static void hint(void *arg, const struct gb_entry *entries, size_t count)
+{
+    const struct reclaim *reclaim = arg;
+    struct goblin_slice keys[GB_TAPE_HINTS];
+    for (size_t i = 0; i < count; i++) {
+        keys[i] = (struct goblin_slice){entries[i].key, entries[i].record.key_len};
+    }
+    goblin_hint(reclaim->store, keys, count);
+}
+
 static int take_entry(void *arg, const struct gb_entry *entry)
 {
     struct reclaim *reclaim = arg;
@@ -364,6 +375,7 @@ static int empty(struct reclaim *reclaim)
         return rc;
     }
     gb_tape_narrow(&records);
+    records.hint = hint;
     uint64_t used = 0;
     bool sealed = false;
     rc = gb_tape_records(&records, take_entry, reclaim, &used, &sealed);

@@ -127,20 +127,41 @@ int gb_tape_payload(struct gb_tape *tape, uint64_t offset, uint64_t len, unsigne
 
 /* ---- by summary ---------------------------------------------------------------------------- */
 
-static int visit_piece(const unsigned char *entries, uint64_t len, gb_tape_fn visit, void *arg)
+/* Decodes the next entries from *at on, as many as are told of at once. Returns how many. */
+static int decode_some(struct gb_entry *some, const unsigned char *entries, uint64_t len,
+                       uint64_t *at)
 {
-    uint64_t at = 0;
-    while (at < len) {
-        struct gb_entry entry;
-        int n = gb_entry_decode(&entry, entries + at, len - at);
+    unsigned count = 0;
+    while (*at < len && count < GB_TAPE_HINTS) {
+        int n = gb_entry_decode(&some[count], entries + *at, len - *at);
         if (n < 0) {
             return n;
         }
-        int rc = visit(arg, &entry);
-        if (rc != 0) {
-            return rc;
+        *at += (uint64_t)n;
+        count++;
+    }
+    return (int)count;
+}
+
+static int visit_piece(const struct gb_tape *tape, const unsigned char *entries, uint64_t len,
+                       gb_tape_fn visit, void *arg)
+{
+    struct gb_entry some[GB_TAPE_HINTS];
+    uint64_t at = 0;
+    while (at < len) {
+        int count = decode_some(some, entries, len, &at);
+        if (count > 0 && tape->hint != NULL) {
+            tape->hint(arg, some, (size_t)count);
         }
-        at += (uint64_t)n;
+        for (int i = 0; i < count; i++) {
+            int rc = visit(arg, &some[i]);
+            if (rc != 0) {
+                return rc;
+            }
+        }
+        if (count < 0) {
+            return count;
+        }
     }
     return 0;
 }
@@ -193,7 +214,7 @@ static int by_summary(struct gb_tape *tape, const struct gb_segment_footer *foot
     }
     bool usable = rc == 0;
     for (uint32_t i = 0; rc == 0 && i < count; i++) {
-        rc = visit_piece(pieces[i], lens[i], visit, arg);
+        rc = visit_piece(tape, pieces[i], lens[i], visit, arg);
     }
     for (uint32_t i = 0; pieces != NULL && i < count; i++) {
         free(pieces[i]);

@@ -18,7 +18,12 @@ struct gb_tape {
     uint64_t window_offset;
     uint64_t window_len;
     struct gb_tally *tally; /* where reads are counted, or NULL */
+    /* Told of entries that are about to be visited, so that what they need can be fetched; NULL:
+     * nobody is. Only of a summary's. */
+    void (*hint)(void *arg, const struct gb_entry *entries, size_t count);
 };
+
+#define GB_TAPE_HINTS 16u /* entries at once, at most */
 
 int gb_tape_open(struct gb_tape *tape, const struct gb_segments *segments,
                  const struct gb_segment *segment);
