@@ -15,15 +15,18 @@
 #include "engine/store.h"
 
 #define SEQUENCE_LEAP (UINT64_C(1) << 32) /* more than one opening draws */
+#define LARGE_BLOCK   (2 * GB_MIB)
 
 /* ---- memory -------------------------------------------------------------------------------- */
 
 /* Large enough that what is left over at a block's end does not count and large objects fit; small
- * enough that the few that must stay free do not count either. */
+ * enough that the few that must stay free do not count either. No object has more in RAM than a
+ * block takes, so it is 2 MiB as soon as there are still enough of them. */
 static uint32_t arena_block_bytes(const struct goblin_options *options)
 {
     bool fixed = options->residency == GOBLIN_RESIDENCY_FIXED;
-    uint64_t wanted = options->memory_bytes / 256;
+    uint64_t memory = options->memory_bytes;
+    uint64_t wanted = gb_max(memory / 256, memory >= 64 * LARGE_BLOCK ? LARGE_BLOCK : 0);
     uint64_t block = 128 * GB_KIB;
     while (block * 2 <= wanted && block < (fixed ? GB_MIB : 8 * GB_MIB)) {
         block *= 2;
