@@ -75,9 +75,10 @@ bool gb_mc_parser_end(struct gb_mc_parser *parser, const char *end);
  * returns how many bytes it is, else 0. */
 size_t gb_mc_parser_keys_end(struct gb_mc_parser *parser, const char *data, size_t len);
 
-/* Keys that data[0…len) will ask for, as far as a glance tells: those of a line of keys and of the
- * lines behind it, up to `most` and up to the first value. *covered is how far it has looked, at
- * least one byte. Advice only: what is wrong is found by parsing. Keys in base64 are none. */
+/* Keys that data[0…len) will ask for or set, as far as a glance tells: those of a line of keys and
+ * of the lines behind it, past values that are all there, up to `most`. *covered is how far it has
+ * looked, at least one byte. Advice only: what is wrong is found by parsing. Keys in base64 are
+ * none. */
 size_t gb_mc_parser_peek(const struct gb_mc_parser *parser, const char *data, size_t len,
                          struct gb_mc_text *keys, size_t most, size_t *covered);
 

@@ -54,6 +54,21 @@ static bool brings_value(struct gb_mc_text verb)
     return verb.len > 0 && (strchr("sarpc", verb.data[0]) != NULL || gb_mc_is(verb, "ms"));
 }
 
+/* Behind the key: passes the rest of the line and the value. False if not all of it is there. */
+static bool skip_value(struct glance *glance, bool is_meta)
+{
+    uint64_t size;
+    for (unsigned i = 0; !is_meta && i < 2; i++) {
+        (void)next_word(glance); /* flags, exptime */
+    }
+    bool sized = gb_mc_read_unsigned(next_word(glance), GB_MC_VALUE_MAX, &size) == 0;
+    if (!sized || !skip_line(glance) || size + 2 > (uint64_t)(glance->end - glance->at)) {
+        return false;
+    }
+    glance->at += size + 2;
+    return true;
+}
+
 size_t gb_mc_parser_peek(const struct gb_mc_parser *parser, const char *data, size_t len,
                          struct gb_mc_text *keys, size_t most, size_t *covered)
 {
@@ -70,7 +85,8 @@ size_t gb_mc_parser_peek(const struct gb_mc_parser *parser, const char *data, si
         struct gb_mc_text verb = next_word(&glance);
         size_t room = takes_more_keys(verb) ? most - count : 1;
         count += take_keys(&glance, keys + count, room);
-        on = !brings_value(verb) && count < most && skip_line(&glance);
+        on = brings_value(verb) ? skip_value(&glance, gb_mc_is(verb, "ms"))
+                                : count < most && skip_line(&glance);
     }
     size_t seen = (size_t)(glance.at - data);
     *covered = seen > 0 ? seen : 1;

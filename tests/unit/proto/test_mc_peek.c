@@ -47,15 +47,27 @@ static void peek__finds_the_keys_of_a_pipeline(void **state)
     assert_string_equal(peek("\r\n\r\nnonsense\r\nget a\r\n", 0, &covered), "a,");
 }
 
+static void peek__passes_over_values_that_are_all_there(void **state)
+{
+    (void)state;
+    size_t covered;
+    assert_string_equal(peek("set a 0 0 5\r\nget x\r\nget b\r\n", 0, &covered), "a,b,");
+    assert_int_equal(covered, strlen("set a 0 0 5\r\nget x\r\nget b\r\n"));
+    assert_string_equal(
+        peek("ms a 2 T0\r\nxx\r\ncas b 0 0 1 7 noreply\r\ny\r\nmg c v\r\n", 0, &covered), "a,b,c,");
+    assert_string_equal(peek("set a 0 0 1\r\nx\r\nset b 0 0 9\r\nget c\r\n", 0, &covered), "a,b,");
+    assert_string_equal(peek("set a 0 0 x\r\nget b\r\n", 0, &covered), "a,");
+    assert_string_equal(peek("set a 0 0 18446744073709551615\r\nget b\r\n", 0, &covered), "a,");
+}
+
 static void peek__stops_at_enough_at_a_value_and_at_what_is_cut_off(void **state)
 {
     (void)state;
     size_t covered;
     assert_string_equal(peek("get a b c d e f\r\n", 0, &covered), "a,b,c,d,");
     assert_int_equal(covered, strlen("get a b c d"));
-    assert_string_equal(peek("get a\r\nset b 0 0 9\r\nget x y z\r\nget c\r\n", 0, &covered),
-                        "a,b,");
-    assert_string_equal(peek("get a\r\nms b 9\r\nget x y z\r\n", 0, &covered), "a,b,");
+    assert_string_equal(peek("get a\r\nset b 0 0 9\r\nget x y", 0, &covered), "a,b,");
+    assert_string_equal(peek("get a\r\nms b 9\r\nget x y z", 0, &covered), "a,b,");
     assert_string_equal(peek("get a b cc", 0, &covered), "a,b,");
     assert_int_equal(covered, strlen("get a b cc"));
     assert_string_equal(peek("get", 0, &covered), "");
@@ -73,6 +85,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(peek__finds_the_keys_of_a_pipeline),
+        cmocka_unit_test(peek__passes_over_values_that_are_all_there),
         cmocka_unit_test(peek__stops_at_enough_at_a_value_and_at_what_is_cut_off),
         cmocka_unit_test(peek__goes_on_within_a_line_of_keys),
     };
