@@ -131,6 +131,9 @@ void gb_conn_unref(struct gb_conn *conn);
  * KiB for the command around it; longer things stream. */
 void gb_conn_want(struct gb_conn *conn, size_t len);
 
+/* From within on_bytes: another command was taken in this turn, just before. */
+bool gb_conn_in_row(const struct gb_conn *conn);
+
 /* The next `len` bytes behind what on_bytes consumes are thrown away. */
 void gb_conn_swallow(struct gb_conn *conn, uint64_t len);
 

@@ -279,6 +279,7 @@ static bool take_command(struct gb_conn *conn)
     consume(conn, (size_t)n);
     conn->want = 0;
     conn->partial = false;
+    conn->in_row = true;
     conn->command_ms = conn->loop->now_ms;
     return true;
 }
@@ -286,6 +287,7 @@ static bool take_command(struct gb_conn *conn)
 static void take_commands(struct gb_conn *conn)
 {
     unsigned left = conn->loop->limits->set.turn_commands;
+    conn->in_row = false;
     while (gb_conn_can_take(conn)) {
         if (conn->swallow > 0) {
             size_t n = (size_t)gb_min(conn->swallow, conn->len);
@@ -359,6 +361,11 @@ void gb_conn_want(struct gb_conn *conn, size_t len)
 {
     GB_ASSERT(conn->in_turn && len <= conn->loop->limits->set.whole_bytes + 64 * GB_KIB);
     conn->want = len;
+}
+
+bool gb_conn_in_row(const struct gb_conn *conn)
+{
+    return conn->in_row;
 }
 
 void gb_conn_swallow(struct gb_conn *conn, uint64_t len)

@@ -127,6 +127,7 @@ struct gb_conn {
     bool is_ready;
     bool is_dirty;
     bool in_turn;
+    bool in_row;  /* a command has been taken in this turn */
     bool waiting; /* in the line for bytes */
     bool full;    /* on_drained is due */
     bool handle_closed;

@@ -160,7 +160,7 @@ static enum gb_send_answer on_head(struct gb_send *send, int result, const struc
 static void log_answer(const struct gb_mc_answer *answer, enum gb_metrics_tier tier)
 {
     struct gb_loop *loop = answer->session->home->loop;
-    uint64_t duration_ns = gb_loop_clock_ns() - answer->begun_ns;
+    uint64_t duration_ns = gb_mc_session_ended(answer->session, answer->begun_ns);
     gb_metrics_time(loop->metrics, GB_METRICS_OP_get, tier, duration_ns);
     if (gb_log_wants_access(loop->log, duration_ns)) {
         const struct gb_log_access access = {

@@ -77,10 +77,16 @@ void gb_mc_session_describe(const struct gb_mc_session *session, const struct go
     object->left_before_s = object->left_s;
 }
 
+uint64_t gb_mc_session_ended(struct gb_mc_session *session, uint64_t begun_ns)
+{
+    session->ended_ns = gb_loop_clock_ns();
+    return session->ended_ns - begun_ns;
+}
+
 void gb_mc_session_done(struct gb_mc_session *session, enum gb_metrics_op op, const char *status)
 {
     struct gb_loop *loop = session->home->loop;
-    uint64_t duration_ns = gb_loop_clock_ns() - session->begun_ns;
+    uint64_t duration_ns = gb_mc_session_ended(session, session->begun_ns);
     const struct gb_mc_request *request = &session->event.request;
     gb_metrics_time(loop->metrics, op, GB_METRICS_TIER_none, duration_ns);
     if (gb_log_wants_access(loop->log, duration_ns)) {
@@ -316,6 +322,14 @@ static ptrdiff_t carry_out(struct gb_mc_session *session, const struct gb_mc_par
     return (ptrdiff_t)used;
 }
 
+/* In a pipeline a command begins when the one before has ended: one look at the clock for both. */
+static void begin(struct gb_mc_session *session)
+{
+    bool chained = session->ended_ns != 0 && gb_conn_in_row(session->conn);
+    session->begun_ns = chained ? session->ended_ns : gb_loop_clock_ns();
+    session->ended_ns = 0;
+}
+
 static ptrdiff_t take_one(struct gb_conn *conn, const unsigned char *bytes, size_t len)
 {
     struct gb_mc_session *session = gb_conn_state(conn);
@@ -327,7 +341,7 @@ static ptrdiff_t take_one(struct gb_conn *conn, const unsigned char *bytes, size
     size_t used = gb_mc_parse(&session->parser, data, len, &session->event);
     switch (session->event.kind) {
     case GB_MC_REQUEST:
-        session->begun_ns = gb_loop_clock_ns();
+        begin(session);
         gb_metrics_add(session->home->loop->metrics, GB_METRICS_requests, 1);
         if (!session->authenticated) {
             return gb_mc_auth_take(session, &before, data, len, used);

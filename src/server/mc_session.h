@@ -94,7 +94,8 @@ struct gb_mc_session {
     struct gb_mc_watcher *watcher;
     struct gb_mc_dump *dump;
     uint64_t begun_ns;
-    size_t hinted; /* bytes of the input whose keys were hinted at */
+    uint64_t ended_ns; /* of the command before, if it has ended by itself; 0: it has not */
+    size_t hinted;     /* bytes of the input whose keys were hinted at */
     bool authenticated;
     gb_mc_step *next_step;
     union {
@@ -129,6 +130,9 @@ void gb_mc_session_say_meta(struct gb_mc_session *session, const char code[2],
 
 /* What a fault of the store is called; meta commands hear it even when they are quiet. */
 void gb_mc_session_say_fault(struct gb_mc_session *session, int fault);
+
+/* Nanoseconds since the command began, which ends now: the next one of the turn begins then. */
+uint64_t gb_mc_session_ended(struct gb_mc_session *session, uint64_t begun_ns);
 
 /* The command is over: it is timed and logged. */
 void gb_mc_session_done(struct gb_mc_session *session, enum gb_metrics_op op, const char *status);
