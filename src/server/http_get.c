@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bits.h"
 #include "proto/http_meta.h"
 #include "server/http_internal.h"
 
@@ -196,7 +197,9 @@ static enum MHD_Result answer_body(struct gb_http_conn *conn)
     } else if (is_one_chunk(conn)) {
         response = of_chunk(conn);
     } else if (gb_http_has_room(conn)) {
-        response = MHD_create_response_from_callback(gb_http_body_length(conn), GB_HTTP_BLOCK_BYTES,
+        /* It zeroes its block: a short body needs no long one. */
+        uint64_t length = gb_http_body_length(conn);
+        response = MHD_create_response_from_callback(length, gb_min(length, GB_HTTP_BLOCK_BYTES),
                                                      gb_http_body_produce, conn, NULL);
     } else {
         gb_http_suspend(conn);
