@@ -20,6 +20,7 @@
 #include "server/server.h"
 
 #define SOON_MS 1000 /* how often a client that is to send something is looked at */
+#define RUNS    4    /* of libmicrohttpd, in one round of the loop */
 
 /* One of libmicrohttpd's, and what the loop polls for it. */
 struct gb_http_daemon {
@@ -27,7 +28,8 @@ struct gb_http_daemon {
     struct MHD_Daemon *mhd;
     uv_poll_t poll;
     uv_timer_t timer;
-    unsigned handles; /* of the two, not closed yet */
+    uv_idle_t busy;   /* runs while there is more to do at once: the loop does not sleep */
+    unsigned handles; /* of the three, not closed yet */
     bool again;       /* a connection was resumed */
 };
 
@@ -42,7 +44,7 @@ static void let_go(struct gb_http *http)
     free(http);
 }
 
-static void timed(uv_timer_t *timer);
+static void go_on(uv_idle_t *busy);
 
 /* ---- connections --------------------------------------------------------------------------- */
 
@@ -75,7 +77,9 @@ static void run_soon(const struct gb_http_conn *conn)
 {
     struct gb_http_daemon *daemon = conn->tls ? conn->http->secure : conn->http->plain;
     daemon->again = true;
-    (void)uv_timer_start(&daemon->timer, timed, 0, 0);
+    if (!uv_is_closing((const uv_handle_t *)&daemon->busy)) {
+        (void)uv_idle_start(&daemon->busy, go_on);
+    }
 }
 
 void gb_http_resume(struct gb_http_conn *conn)
@@ -295,17 +299,35 @@ static void notify_socket(void *arg, struct MHD_Connection *mhd, void **context,
 
 /* ---- daemons ------------------------------------------------------------------------------- */
 
-/* Lets libmicrohttpd do what there is to do, and asks when it wants to be called at the latest: a
- * connection that was resumed, or has more in its buffers, tells by no descriptor. */
+static void timed(uv_timer_t *timer);
+
+/* Lets libmicrohttpd do what there is to do, a part of a pipeline or of a body for each connection,
+ * and asks when it wants to be called at the latest: a connection that was resumed, or has more in
+ * its buffers, tells by no descriptor. What is due at once waits for the loop's next round, after
+ * some runs: libuv would go on with a timer of no time before it looks at anything else. */
 static void run(struct gb_http_daemon *daemon)
 {
     MHD_UNSIGNED_LONG_LONG timeout_ms = 0;
-    daemon->again = false;
-    if (MHD_run(daemon->mhd) != MHD_YES) {
-        gb_log_event(daemon->http->loop->log, GOBLIN_LOG_ERROR, "libmicrohttpd failed", NULL, 0);
+    bool timed_out = false;
+    for (unsigned i = 0; i < RUNS; i++) {
+        daemon->again = false;
+        if (MHD_run(daemon->mhd) != MHD_YES) {
+            gb_log_event(daemon->http->loop->log, GOBLIN_LOG_ERROR, "libmicrohttpd failed", NULL,
+                         0);
+        }
+        timed_out = MHD_get_timeout(daemon->mhd, &timeout_ms) == MHD_YES;
+        daemon->again = daemon->again || (timed_out && timeout_ms == 0);
+        if (!daemon->again) {
+            break;
+        }
     }
-    if (daemon->again || MHD_get_timeout(daemon->mhd, &timeout_ms) == MHD_YES) {
-        (void)uv_timer_start(&daemon->timer, timed, daemon->again ? 0 : timeout_ms, 0);
+    if (daemon->again) {
+        (void)uv_idle_start(&daemon->busy, go_on);
+    } else {
+        (void)uv_idle_stop(&daemon->busy);
+    }
+    if (timed_out && timeout_ms > 0) {
+        (void)uv_timer_start(&daemon->timer, timed, timeout_ms, 0);
     } else {
         (void)uv_timer_stop(&daemon->timer);
     }
@@ -314,6 +336,11 @@ static void run(struct gb_http_daemon *daemon)
 static void timed(uv_timer_t *timer)
 {
     run(timer->data);
+}
+
+static void go_on(uv_idle_t *busy)
+{
+    run(busy->data);
 }
 
 static void readable(uv_poll_t *poll, int status, int events)
@@ -396,8 +423,9 @@ static int start_daemon(struct gb_http *http, struct gb_http_daemon **out, bool 
         return rc;
     }
     (void)uv_timer_init(&http->loop->uv, &daemon->timer);
-    daemon->poll.data = daemon->timer.data = daemon;
-    daemon->handles = 2;
+    (void)uv_idle_init(&http->loop->uv, &daemon->busy);
+    daemon->poll.data = daemon->timer.data = daemon->busy.data = daemon;
+    daemon->handles = 3;
     (void)uv_poll_start(&daemon->poll, UV_READABLE, readable);
     http->refs++;
     *out = daemon;
@@ -422,6 +450,7 @@ static void stop_daemon(struct gb_http_daemon *daemon)
     (void)uv_poll_stop(&daemon->poll);
     uv_close((uv_handle_t *)&daemon->poll, handle_closed);
     uv_close((uv_handle_t *)&daemon->timer, handle_closed);
+    uv_close((uv_handle_t *)&daemon->busy, handle_closed);
     MHD_stop_daemon(daemon->mhd);
     daemon->mhd = NULL;
 }

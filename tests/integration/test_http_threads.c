@@ -11,6 +11,8 @@
 #include "lib/serve.h"
 #include "server/conn.h"
 #include "server/http.h"
+#include "server/loop.h"
+#include "server/server_internal.h"
 
 static const struct gb_http_options http_options = {.value_bytes = 64 * GB_MIB};
 
@@ -96,6 +98,58 @@ static void get(int fd, const char *path, size_t size, uint64_t seed)
     assert_int_equal(read_head(fd, &length), 200);
     assert_int_equal(length, size);
     expect_bytes(fd, size, seed, 0);
+}
+
+/* ---- a pipeline and the others of its loop -------------------------------------------------- */
+
+struct rounds {
+    struct gb_post post;
+    struct gb_hook hook;
+    struct gb_loop *loop;
+    _Atomic unsigned count;
+};
+
+static void count_round(struct gb_hook *hook)
+{
+    struct rounds *rounds = (struct rounds *)(void *)((char *)hook - offsetof(struct rounds, hook));
+    atomic_fetch_add(&rounds->count, 1);
+}
+
+static void begin_counting(struct gb_post *post)
+{
+    struct rounds *rounds = (struct rounds *)(void *)post;
+    rounds->hook.run = count_round;
+    gb_loop_add_hook(rounds->loop, &rounds->hook);
+    atomic_fetch_add(&rounds->count, 1);
+}
+
+/* In each round all that the loop serves has its turn. */
+static void pipeline__takes_rounds(void **state)
+{
+    struct gb_serve *serve = *state;
+    enum { REQUESTS = 200 };
+    serve->options.threads = 1;
+    gb_serve_start(serve);
+    int fd = gb_client_open(serve);
+    put(fd, "/object", 10, 1, 201);
+    struct rounds rounds = {.post = {.run = begin_counting}, .loop = serve->server->loops[0]};
+    gb_loop_post(rounds.loop, &rounds.post);
+    gb_await(atomic_load(&rounds.count) > 0);
+    const char one[] = "GET /object HTTP/1.1\r\nHost: test\r\n\r\n";
+    char all[REQUESTS * (sizeof(one) - 1) + 1];
+    for (size_t i = 0; i < REQUESTS; i++) {
+        memcpy(all + i * (sizeof(one) - 1), one, sizeof(one));
+    }
+    unsigned before = atomic_load(&rounds.count);
+    gb_client_send(fd, all, sizeof(all) - 1);
+    for (size_t i = 0; i < REQUESTS; i++) {
+        size_t length = 0;
+        assert_int_equal(read_head(fd, &length), 200);
+        expect_bytes(fd, length, 1, 0);
+    }
+    assert_true(atomic_load(&rounds.count) - before >= REQUESTS / 8);
+    (void)close(fd);
+    gb_serve_stop(serve);
 }
 
 /* Turns the clock on, a step for every round of the server's, until what is waited for has come. */
@@ -488,6 +542,7 @@ int main(void)
         GB_TEST(ranges__in_one_answer_come_in_order),
         GB_TEST(a_client_that_is_slow__gets_all_of_it),
         GB_TEST(an_object_that_changes_under_a_slow_client__ends_the_answer),
+        GB_TEST(pipeline__takes_rounds),
         GB_TEST(a_client_that_takes_nothing__is_cut),
         GB_TEST(a_head_that_trickles__is_cut),
         GB_TEST(a_body_that_trickles__is_cut),
