@@ -134,7 +134,8 @@ static void half_finished_connections__by_the_thousand_leave_nothing(void **stat
 {
     struct gb_serve *serve = *state;
     const char *text = getenv("GOBLIN_CONNECTIONS");
-    size_t count = gb_client_most(text != NULL ? strtoul(text, NULL, 10) : CONNECTIONS);
+    size_t count = gb_client_most(text != NULL ? strtoul(text, NULL, 10)
+                                               : CONNECTIONS / (MEMORY_TELLS ? 1 : 5));
     int *fds = calloc(count, sizeof(*fds));
     assert_non_null(fds);
     gb_serve_start(serve);
