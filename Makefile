@@ -76,6 +76,11 @@ pressure: need-test ## ten minutes of load in 128 MiB of RAM
 	@scripts/build dev
 	FAULT_SECONDS=600 FAULTLOAD=$(CURDIR)/build/dev/tests/faultload bash tests/fault/pressure.sh
 
+clients: need-clients ## every client and tool of others against the server, in some minutes
+	@scripts/build dev goblin
+	CLIENTS_ALL=yes GOBLIN=$(CURDIR)/build/dev/goblin bash tests/e2e/clients.sh
+	CLIENTS_ALL=yes GOBLIN=$(CURDIR)/build/dev/goblin bash tests/e2e/http_tools.sh
+
 format: need-test ## put every C file into the house's shape
 	scripts/check-format --fix
 
@@ -93,3 +98,6 @@ need-demo:
 
 need-test:
 	@scripts/bootstrap test
+
+need-clients:
+	@scripts/bootstrap clients
