@@ -104,7 +104,9 @@ bool simfaults_bearable(struct simrun *run)
 bool simfaults_deletes_fit(struct simrun *run)
 {
     uint64_t segments = run->options.size_bytes / run->options.segment_bytes;
-    return segments / 8 > run->options.lanes && !simrun_hurt(run) && !run->losing;
+    /* A cache makes room from its own, but not from under a stream. */
+    bool held = run->options.mode == GOBLIN_MODE_CACHE && run->store->streaming_bytes > 0;
+    return segments / 8 > run->options.lanes && !held && !simrun_hurt(run) && !run->losing;
 }
 
 bool simfaults_given_up(const struct simrun *run)

@@ -160,7 +160,7 @@ void simfaults_end(struct simrun *run);
 /* What has failed in this life can go elsewhere, and no drive has been given up for it: no writer
  * hears of it. */
 bool simfaults_bearable(struct simrun *run);
-/* The reserve has a segment for each lane's deletes. */
+/* Each lane's deletes have a segment: of the reserve, or that a cache can empty. */
 bool simfaults_deletes_fit(struct simrun *run);
 /* A drive has been given up: what the store drops of its own, it cannot say on the drive. */
 bool simfaults_given_up(const struct simrun *run);
