@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "lib/fixture.h"
 
@@ -96,7 +97,12 @@ static void cache__lets_objects_go_when_their_keys_do_not_fit(void **state)
     struct goblin_stats stats = gb_fixture_stats(fixture);
     assert_in_range(stats.objects, SMALL / 10, SMALL - 1);
     assert_true(stats.left_ram > 0);
-    assert_true(stats.memory_used_bytes <= 8 * GB_MIB + GB_MIB / 2);
+    /* What opening needed besides is given back soon, on a thread of the store's. */
+    for (int i = 0; stats.memory_used_bytes > 8 * GB_MIB + GB_MIB / 2; i++) {
+        assert_true(i < 20000);
+        (void)usleep(1000);
+        stats = gb_fixture_stats(fixture);
+    }
     uint64_t left = count_keys(fixture);
     assert_in_range(left, SOME / 50, SOME - 1);
     assert_true(gb_fixture_logged(fixture, "objects leave")); /* ends the log with a zero */
