@@ -41,6 +41,8 @@ extern "C" {
     X(blocks_rescued, "of these, blocks whose records were written elsewhere")                     \
     X(streams_rescued, "times that what a stream had written to a segment was moved elsewhere")    \
     X(checksum_errors, "units that did not match their checksum")                                  \
+    X(drive_trials, "trials of retired drives")                                                    \
+    X(drive_returns, "of these, trials after which the drive was used again")                      \
     X(headers_by_copy, "segments of which one header could not be read, and the other one did")    \
     X(promotions, "objects made whole in RAM")                                                     \
     X(promotions_refused, "candidates worth less than what they would push out")                   \
@@ -80,7 +82,7 @@ extern "C" {
     X(segments_lost, "segments on drives that are missing, or set aside because they failed")      \
     X(drives, "drives the store was made with")                                                    \
     X(drives_missing, "drives the store goes without")                                             \
-    X(drives_retired, "drives that have failed too often to be written to")                        \
+    X(drives_retired, "drives that failed too often to be written to, until a trial succeeds")     \
     X(memory_budget_bytes, "what `memory_bytes` promised")                                         \
     X(memory_used_bytes, "all that the library holds now, the sum of the next lines")              \
     X(memory_arena_bytes, "blocks of the RAM log in use")                                          \

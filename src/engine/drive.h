@@ -53,6 +53,9 @@ int gb_drives_enter_epoch(struct gb_drive *drives, unsigned count, const struct 
 bool gb_drives_refused(const struct gb_drive *drives, unsigned count, int fault,
                        struct gb_refusals *refusals);
 
+/* Writes the identity of a drive once more, with all that has been noted. The same. */
+int gb_drives_note_again(struct gb_drive *drive);
+
 /* Notes on every drive that the lane has a segment away from its own drive, before anything is
  * written to it. The caller keeps others out. 0 if one drive at least has it. */
 int gb_drives_note_stray(struct gb_drive *drives, unsigned count, unsigned lane);

@@ -483,3 +483,8 @@ int gb_drives_note_stray(struct gb_drive *drives, unsigned count, unsigned lane)
     }
     return rc;
 }
+
+int gb_drives_note_again(struct gb_drive *drive)
+{
+    return gb_drive_write_identity(drive);
+}

@@ -8,6 +8,7 @@
 #include "engine/reclaim.h"
 #include "engine/recover.h"
 #include "engine/throttle.h"
+#include "engine/trial.h"
 
 #define ROUND_NS       50000000
 #define ROUND_NS_LEAST 1000000
@@ -101,6 +102,7 @@ static void keep_disk(struct goblin *store)
            gb_reclaim_one(store, GB_EFFORT_SAVE) > 0) {
         /* the next one */
     }
+    gb_trial_round(store);
     make_room(store);
     gb_admission_round(store);
 }

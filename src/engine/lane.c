@@ -627,11 +627,14 @@ int gb_lane_ready(struct gb_lane *lane, uint64_t need, enum gb_claim claim)
             rc = gb_lane_seal(lane);
             rc = rc < 0 ? rc : open_segment(lane, claim);
         }
+        if (rc == -ENOSPC && claim != GB_CLAIM_MOVE && gb_segments_retired(&store->segments)) {
+            return -EIO;
+        }
         if (rc == -ENOSPC && claim == GB_CLAIM_PLAIN) {
             rc = gb_lane_wait(lane, claim);
         }
         if (rc < 0) {
-            return rc == -ENOSPC && gb_segments_retired(&store->segments) ? -EIO : rc;
+            return rc;
         }
     }
 }

@@ -339,7 +339,8 @@ static bool others_fail(struct gb_lane *lane, const struct gb_segment *saved)
     for (uint32_t i = 0; i < segments->count; i++) {
         const struct gb_segment *segment = &segments->table[i];
         fail |= segment != saved && segment->lane == lane->number &&
-                atomic_load(&segment->failing) && gb_segment_is_log(segment);
+                atomic_load(&segment->failing) && gb_segment_is_log(segment) &&
+                segment->status != GB_SEGMENT_DRAINING;
     }
     (void)pthread_mutex_unlock(&segments->lock);
     return fail;

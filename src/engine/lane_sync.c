@@ -391,10 +391,13 @@ int gb_lane_fetch(struct gb_lane *lane, struct gb_segment *segment, uint64_t off
         if (copy_from_blocks(lane, segment, offset, to, len)) {
             rc = 1;
         } else {
-            /* Partly on the device: let it have the rest, if it takes it. */
-            rc = written_locked(lane, lane->next_serial - 1);
-            if (rc == 0 && atomic_load(&segment->written) < end) {
-                rc = gb_lane_assemble(lane, segment, offset, to, len);
+            /* Partly on the device: let it have the rest, if it takes it. If not, what it has and
+             * what is kept for it make the whole, unless something of that was lost. */
+            int wrote = written_locked(lane, lane->next_serial - 1);
+            if (atomic_load(&segment->written) < end) {
+                rc = wrote == 0 || lane->lost_serial == 0
+                         ? gb_lane_assemble(lane, segment, offset, to, len)
+                         : wrote;
             }
         }
     }

@@ -152,14 +152,6 @@ static struct gb_segment *find_for_lane_locked(struct gb_segments *segments, uns
     return segment != NULL ? segment : find_free_locked(segments, false);
 }
 
-static void set_status(struct gb_segments *segments, struct gb_segment *segment,
-                       enum gb_segment_status status)
-{
-    (void)pthread_mutex_lock(&segments->lock);
-    segment->status = (uint8_t)status;
-    (void)pthread_mutex_unlock(&segments->lock);
-}
-
 static uint32_t count_made_locked(const struct gb_segments *segments)
 {
     uint32_t made = 0;
@@ -181,21 +173,30 @@ static int give_up(struct gb_segments *segments, struct gb_segment *segment, int
     bool told = no_room && drive->full_told;
     drive->full |= no_room;
     drive->full_told |= no_room && was_free; /* the keeper tells, who makes files ahead */
-    segment->status = passing ? GB_SEGMENT_FREE : GB_SEGMENT_LOST;
-    if (passing && !was_free) {
+    bool usable = passing && !drive->retired;
+    segment->status = usable ? GB_SEGMENT_FREE : GB_SEGMENT_LOST;
+    segment->spare = !usable;
+    if (usable && !was_free) {
         segments->free_count++;
-    } else if (!passing && was_free) {
+    } else if (!usable && was_free) {
         segments->free_count--;
     }
     (void)pthread_mutex_unlock(&segments->lock);
     return told ? 0 : no_room ? -ENOSPC : fault;
 }
 
-static void has_room(struct gb_segments *segments, const struct gb_segment *segment)
+/* Its file is made. */
+static void has_room(struct gb_segments *segments, struct gb_segment *segment)
 {
     (void)pthread_mutex_lock(&segments->lock);
-    segments->drives[segment->drive].full = false;
-    segments->drives[segment->drive].full_told = false;
+    struct gb_drive *drive = &segments->drives[segment->drive];
+    drive->full = false;
+    drive->full_told = false;
+    if (segment->status == GB_SEGMENT_PREPARING) {
+        segment->status = drive->retired ? GB_SEGMENT_LOST : GB_SEGMENT_FREE;
+        segment->spare = drive->retired;
+        segments->free_count -= drive->retired;
+    }
     (void)pthread_mutex_unlock(&segments->lock);
 }
 
@@ -230,7 +231,6 @@ int gb_segments_prepare(struct gb_segments *segments, uint32_t ahead)
             return give_up(segments, segment, rc);
         }
         has_room(segments, segment);
-        set_status(segments, segment, GB_SEGMENT_FREE);
     }
 }
 
@@ -259,6 +259,7 @@ int gb_segments_take(struct gb_segments *segments, unsigned lane, uint64_t gener
     segment->used_bytes = 0;
     segment->guarded = false;
     segment->stuck = false;
+    segment->refused = false;
     atomic_store(&segment->dirty, false);
     atomic_store(&segment->unsafe, false);
     atomic_store(&segment->failing, false);
@@ -332,6 +333,12 @@ int gb_segments_sync_streams(struct gb_segments *segments)
     return rc < 0 ? rc : 0;
 }
 
+static void note_failure(struct gb_segments *segments, struct gb_segment *segment, bool write)
+{
+    segment->refused = write;
+    segment->failed_in = segments->drives[segment->drive].returns;
+}
+
 static void retire_locked(struct gb_segments *segments, unsigned drive)
 {
     segments->drives[drive].retired = true;
@@ -339,9 +346,11 @@ static void retire_locked(struct gb_segments *segments, unsigned drive)
         struct gb_segment *segment = &segments->table[i];
         if (segment->drive == drive && segment->status == GB_SEGMENT_FREE) {
             segment->status = GB_SEGMENT_LOST;
+            segment->spare = true;
             segments->free_count--;
-        } else if (segment->drive == drive && segment->status == GB_SEGMENT_OPEN) {
-            atomic_store(&segment->failing, true);
+        } else if (segment->drive == drive && segment->status == GB_SEGMENT_OPEN &&
+                   !atomic_exchange(&segment->failing, true)) {
+            note_failure(segments, segment, true);
         }
     }
 }
@@ -351,7 +360,10 @@ bool gb_segments_fail(struct gb_segments *segments, struct gb_segment *segment, 
     bool retired = false;
     (void)pthread_mutex_lock(&segments->lock);
     struct gb_drive *drive = &segments->drives[segment->drive];
-    if (!atomic_exchange(&segment->failing, true)) {
+    if (atomic_exchange(&segment->failing, true)) {
+        segment->refused &= write;
+    } else {
+        note_failure(segments, segment, write);
         atomic_fetch_add(&segments->failing_count, 1);
         drive->failures += write;
         if (drive->failures >= GB_DRIVE_FAILURES_MAX && !drive->retired) {
@@ -386,9 +398,14 @@ void gb_segments_free(struct gb_segments *segments, struct gb_segment *segment)
     GB_ASSERT(segment->status == GB_SEGMENT_DRAINING);
     GB_ASSERT(atomic_load(&segment->readers) == 0);
     segments->draining_count--;
-    if (atomic_load(&segment->failing) || segments->drives[segment->drive].retired) {
+    const struct gb_drive *drive = &segments->drives[segment->drive];
+    bool failing = atomic_load(&segment->failing);
+    bool well = !failing || (segment->refused && segment->failed_in < drive->returns);
+    if (drive->retired || !well) {
         segment->status = GB_SEGMENT_LOST;
+        segment->spare = !failing || segment->refused;
     } else {
+        atomic_store(&segment->failing, false);
         segment->status = GB_SEGMENT_FREE;
         segments->free_count++;
     }
@@ -427,6 +444,67 @@ bool gb_segments_retired(struct gb_segments *segments)
     }
     (void)pthread_mutex_unlock(&segments->lock);
     return all;
+}
+
+bool gb_segments_is_retired(struct gb_segments *segments, unsigned drive)
+{
+    (void)pthread_mutex_lock(&segments->lock);
+    bool retired = segments->drives[drive].retired && !segments->drives[drive].missing;
+    (void)pthread_mutex_unlock(&segments->lock);
+    return retired;
+}
+
+struct gb_segment *gb_segments_spare(struct gb_segments *segments, unsigned drive,
+                                     const struct gb_segment *last)
+{
+    struct gb_segment *found = NULL;
+    (void)pthread_mutex_lock(&segments->lock);
+    for (uint32_t i = last == NULL ? 0 : last->slot + 1; i < segments->count && found == NULL;
+         i++) {
+        struct gb_segment *segment = &segments->table[i];
+        bool spare = segment->status == GB_SEGMENT_LOST && segment->spare;
+        found = spare && segment->drive == drive ? segment : NULL;
+    }
+    (void)pthread_mutex_unlock(&segments->lock);
+    return found;
+}
+
+static void unstick_locked(struct gb_segments *segments, unsigned drive)
+{
+    for (uint32_t i = 0; i < segments->count; i++) {
+        struct gb_segment *segment = &segments->table[i];
+        if (segment->drive == drive && segment->stuck && gb_segment_is_log(segment)) {
+            segment->stuck = false;
+            segments->draining_count += segment->status == GB_SEGMENT_DRAINING;
+        }
+    }
+}
+
+void gb_segments_unstick(struct gb_segments *segments, unsigned drive)
+{
+    (void)pthread_mutex_lock(&segments->lock);
+    unstick_locked(segments, drive);
+    (void)pthread_mutex_unlock(&segments->lock);
+}
+
+void gb_segments_return(struct gb_segments *segments, unsigned drive)
+{
+    (void)pthread_mutex_lock(&segments->lock);
+    segments->drives[drive].retired = false;
+    segments->drives[drive].failures = 0;
+    segments->drives[drive].returns++;
+    for (uint32_t i = 0; i < segments->count; i++) {
+        struct gb_segment *segment = &segments->table[i];
+        if (segment->drive == drive && segment->status == GB_SEGMENT_LOST && segment->spare) {
+            segment->status = GB_SEGMENT_FREE;
+            segment->spare = false;
+            atomic_store(&segment->failing, false);
+            segments->free_count++;
+        }
+    }
+    unstick_locked(segments, drive);
+    (void)pthread_cond_broadcast(&segments->freed);
+    (void)pthread_mutex_unlock(&segments->lock);
 }
 
 uint32_t gb_segments_used_count(struct gb_segments *segments)

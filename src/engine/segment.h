@@ -59,14 +59,25 @@ struct gb_segment {
     bool named;   /* the checkpoint that was loaded tells of it */
     bool held;    /* and of objects in it */
     bool gone;    /* an exact one did, though it is free: they are lost */
-    uint8_t mend; /* while opening: a bit for each header to be written, or wiped, anew */
-    int doubt;    /* negative: at opening neither header could be read, nothing is known of it */
+    bool refused; /* it is failing because it could not be written or synced, not for a read */
+    bool spare;   /* of a lost one: it is empty all the same, its headers wiped or never written */
+    uint32_t failed_in; /* its drive's `returns` when it failed */
+    uint8_t mend;       /* while opening: a bit for each header to be written, or wiped, anew */
+    int doubt; /* negative: at opening neither header could be read, nothing is known of it */
 };
 
 /* Names in a drive's directory. */
 #define GB_SEGMENT_NAME    "%08u.seg"
 #define GB_CHECKPOINT_NAME "CHECKPOINT"
 #define GB_CHECKPOINT_NEW  ".new" /* behind it while it is being written */
+
+/* Of a retired drive; the cleaner's, see trial.h. */
+struct gb_trials {
+    bool waiting;     /* for the next one */
+    int64_t since_ms; /* the last one, or since the drive was retired, or has returned */
+    int64_t pause_ms;
+    uint32_t count; /* since it was retired */
+};
 
 struct gb_drive {
     char *dir;
@@ -80,11 +91,13 @@ struct gb_drive {
     uint64_t syncs;      /* of the identity; the same */
     uint64_t read_bytes; /* of the identity, in one read */
     unsigned failures;   /* segments on it that failed; under the lock of the segments */
-    bool retired;        /* too many have: it is not written to any more */
-    bool refused;        /* it did not take the identity of `identity.epoch` while being opened */
-    bool missing;        /* it is not there: its identity is deduced, its segments are lost */
-    bool bereft;         /* what it held before this opening is lost, and was not lost before */
-    bool pierced;        /* a segment of it is: no header of it could be read */
+    bool retired;        /* too many have: it is not written to until a trial succeeds */
+    uint32_t returns;    /* times that one did; as failures */
+    struct gb_trials trials;
+    bool refused; /* it did not take the identity of `identity.epoch` while being opened */
+    bool missing; /* it is not there: its identity is deduced, its segments are lost */
+    bool bereft;  /* what it held before this opening is lost, and was not lost before */
+    bool pierced; /* a segment of it is: no header of it could be read */
 };
 
 struct gb_segments {
@@ -173,7 +186,8 @@ bool gb_segments_fail(struct gb_segments *segments, struct gb_segment *segment, 
 void gb_segments_drain(struct gb_segments *segments, struct gb_segment *segment);
 /* Its header could not be wiped: it stays as it is, until the next open. */
 void gb_segments_strand(struct gb_segments *segments, struct gb_segment *segment);
-/* No reader holds it: free again or, if it was failing, set aside until the next open. */
+/* No reader holds it: free again or, if it was failing, set aside: for what the device refused to
+ * take until the drive has returned, else until the next open. */
 void gb_segments_free(struct gb_segments *segments, struct gb_segment *segment);
 /* Nothing can be freed now: wakes whoever waits for a free segment, to look again or give up. */
 void gb_segments_none(struct gb_segments *segments);
@@ -182,6 +196,15 @@ void gb_segments_keep(struct gb_segments *segments, struct gb_segment *segment);
 
 /* Whether every drive that is there has been retired. */
 bool gb_segments_retired(struct gb_segments *segments);
+bool gb_segments_is_retired(struct gb_segments *segments, unsigned drive);
+/* The next empty segment behind `last` (NULL: the first) of a retired drive, or NULL; it is the
+ * caller's to write to. */
+struct gb_segment *gb_segments_spare(struct gb_segments *segments, unsigned drive,
+                                     const struct gb_segment *last);
+/* What could not be emptied, or freed, may be tried again. */
+void gb_segments_unstick(struct gb_segments *segments, unsigned drive);
+/* A retired drive is written to again: its empty segments are free. */
+void gb_segments_return(struct gb_segments *segments, unsigned drive);
 
 /* Free ones that can be taken: where others have filled the file system, those with a file. */
 uint32_t gb_segments_free_count(struct gb_segments *segments);

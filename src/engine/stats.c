@@ -56,12 +56,12 @@ static void count_segments(struct goblin *store, struct goblin_stats *stats)
     }
     stats->disk_used_bytes =
         (segments->count - segments->free_count - away) * segments->segment_bytes;
-    (void)pthread_mutex_unlock(&segments->lock);
     stats->drives = store->drive_count;
     for (unsigned i = 0; i < store->drive_count; i++) {
         stats->drives_missing += store->drives[i].missing;
         stats->drives_retired += store->drives[i].retired;
     }
+    (void)pthread_mutex_unlock(&segments->lock);
     stats->disk_used_bytes += atomic_load(&store->checkpoint_bytes) +
                               atomic_load(&store->heads_bytes) +
                               2 * (uint64_t)GB_BLOCK * (stats->drives - stats->drives_missing);

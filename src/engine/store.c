@@ -41,8 +41,8 @@ void gb_store_write_failed(struct goblin *store, struct gb_segment *segment, uin
     /* A file system that is full says nothing of its drive. */
     if (gb_segments_fail(&store->segments, segment, fault != -ENOSPC)) {
         gb_store_log(store, GOBLIN_LOG_ERROR,
-                     "%s: %u segments of the drive have failed: it is not written to any more; "
-                     "replace it",
+                     "%s: %u segments of the drive have failed: it is not written to any more, "
+                     "but tried now and then; if it stays so, replace it",
                      store->drives[segment->drive].dir, GB_DRIVE_FAILURES_MAX);
     }
     gb_store_poke(store);

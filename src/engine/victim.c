@@ -56,6 +56,12 @@ static bool can_be_emptied(const struct survey *survey, const struct gb_segment 
            atomic_load(&segment->pending) == 0 && (!segment->guarded || is_oldest(survey, segment));
 }
 
+/* On a drive that is not written to nothing can be won; but what failed there is to be saved. */
+static bool wins_room(const struct goblin *store, const struct gb_segment *segment)
+{
+    return !gb_store_drive(store, segment)->retired;
+}
+
 /* Room won × age ÷ bytes moved; negative: not worth it. */
 static double score(const struct goblin *store, const struct survey *survey,
                     const struct gb_segment *segment)
@@ -72,6 +78,9 @@ static double score(const struct goblin *store, const struct survey *survey,
     }
     if (atomic_load(&segment->failing)) {
         return DBL_MAX / 4 + age;
+    }
+    if (!wins_room(store, segment)) {
+        return -1;
     }
     bool cache = store->options.mode == GOBLIN_MODE_CACHE;
     if (cache ? moves > whole / CACHE_LIVE_SHARE || garbage < whole / CACHE_GARBAGE_SHARE
@@ -106,7 +115,7 @@ static struct gb_segment *oldest_locked(struct goblin *store, const struct surve
     struct gb_segment *best = NULL;
     for (uint32_t i = 0; i < store->segments.count; i++) {
         struct gb_segment *segment = &store->segments.table[i];
-        if (!can_be_emptied(survey, segment)) {
+        if (!can_be_emptied(survey, segment) || !wins_room(store, segment)) {
             continue;
         }
         bool first = is_oldest(survey, segment);

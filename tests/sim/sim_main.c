@@ -48,6 +48,7 @@ static void add(struct simrun_result *sum, const struct simrun_result *one)
     sum->headers += one->headers;
     sum->segments_lost += one->segments_lost;
     sum->rescued += one->rescued;
+    sum->returned += one->returned;
     sum->times_full += one->times_full;
 }
 
@@ -64,15 +65,17 @@ static int run_many(uint64_t first, uint64_t count)
         }
         add(&sum, &one);
     }
-    (void)printf("%" PRIu64 " seeds from %" PRIu64 ": %" PRIu64 " operations (%" PRIu64
-                 " refused for lack of room), %u ends of life (%u clean), %u power cuts, %" PRIu64
-                 " segments reclaimed, %" PRIu64 " objects evicted, %" PRIu64
-                 " values kept in RAM alone and %" PRIu64
-                 " written later, %u headers damaged and %u segments lost by it, %" PRIu64
-                 " streams rescued, filled by others %u times; %" PRIu64 " seeds failed\n",
-                 count, first, sum.operations, sum.refused, sum.crashes, sum.clean_closes,
-                 sum.power_cuts, sum.reclaimed, sum.evicted, sum.kept_in_ram, sum.written_later,
-                 sum.headers, sum.segments_lost, sum.rescued, sum.times_full, failures);
+    (void)printf(
+        "%" PRIu64 " seeds from %" PRIu64 ": %" PRIu64 " operations (%" PRIu64
+        " refused for lack of room), %u ends of life (%u clean), %u power cuts, %" PRIu64
+        " segments reclaimed, %" PRIu64 " objects evicted, %" PRIu64
+        " values kept in RAM alone and %" PRIu64
+        " written later, %u headers damaged and %u segments lost by it, %" PRIu64
+        " streams rescued, %" PRIu64
+        " retired drives used again, filled by others %u times; %" PRIu64 " seeds failed\n",
+        count, first, sum.operations, sum.refused, sum.crashes, sum.clean_closes, sum.power_cuts,
+        sum.reclaimed, sum.evicted, sum.kept_in_ram, sum.written_later, sum.headers,
+        sum.segments_lost, sum.rescued, sum.returned, sum.times_full, failures);
     return failures == 0 ? 0 : 1;
 }
 

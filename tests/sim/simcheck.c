@@ -213,6 +213,7 @@ bool simcheck_counters(struct simrun *run)
     run->kept_in_ram = stats.admission_refused;
     run->written_later = stats.admission_written;
     run->rescued = stats.streams_rescued;
+    run->returned = stats.drive_returns;
     if (simrun_dark(run) || simrun_hurt(run)) {
         return true;
     }

@@ -8,6 +8,7 @@
 
 #include "base/bits.h"
 #include "engine/keeper.h"
+#include "engine/trial.h"
 #include "sim/simrun_internal.h"
 
 #define MARK UINT64_C(0x6661756c74730000) /* tells the generator from the run's own */
@@ -33,7 +34,9 @@ void simfaults_init(struct simrun *run, bool reserves)
     gb_rng_init(&faults->rng, run->seed ^ MARK);
     faults->fails_more = chance(faults, 15);
     faults->fills = reserves && chance(faults, 15);
-    simrun_trace(run, "%s%s", faults->fails_more ? "more writes fail; " : "",
+    faults->refuses = chance(faults, 12);
+    simrun_trace(run, "%s%s%s", faults->fails_more ? "more writes fail; " : "",
+                 faults->refuses ? "drives refuse writes for a while; " : "",
                  faults->fills ? "others fill the file system" : "");
 }
 
@@ -45,6 +48,7 @@ void simfaults_begin(struct simrun *run)
                        : 0;
     faults->told = 0;
     faults->was_full = false;
+    faults->has_refused = false;
 }
 
 /* Arms the next failure when the one before has come. */
@@ -77,10 +81,46 @@ static void set_full(struct simrun *run, bool full)
     }
 }
 
+/* Once its time has come a drive that is well is used again, if one of its segments is empty. */
+static void expect_return(struct simrun *run)
+{
+    gb_keeper_round(run->store);
+    uint64_t failed = failed_so_far(run);
+    for (unsigned i = 0; i < 2; i++) { /* in the first round one may be emptied */
+        run->now_ms += GB_TRIAL_PAUSE_MAX_MS;
+        gb_keeper_round(run->store);
+    }
+    struct goblin_stats stats;
+    goblin_stats(run->store, &stats);
+    for (unsigned i = 0; i < stats.drives && stats.drives_retired > 0; i++) {
+        bool spare = gb_segments_spare(&run->store->segments, i, NULL) != NULL;
+        if (spare && !run->faults.full && gb_segments_is_retired(&run->store->segments, i) &&
+            !simrun_dark(run) && failed_so_far(run) == failed) {
+            (void)simrun_fail(run, "drive %u is well and not used", i);
+        }
+    }
+}
+
+static void set_refusing(struct simrun *run, bool refusing)
+{
+    struct simfaults *faults = &run->faults;
+    unsigned drive = (unsigned)gb_rng_below(&faults->rng, run->options.dir_count);
+    faults->refusing = refusing;
+    faults->has_refused = true;
+    simdisk_refuse_writes(run->disk, refusing ? run->dirs[drive] : NULL);
+    simrun_trace(run, "drive %u %s writes", drive, refusing ? "refuses" : "no longer refuses");
+    if (!refusing && !simrun_dark(run) && chance(faults, 60)) {
+        expect_return(run);
+    }
+}
+
 void simfaults_step(struct simrun *run)
 {
     struct simfaults *faults = &run->faults;
     fail_next(run);
+    if (faults->refuses && chance(faults, faults->refusing ? 8 : 3)) {
+        set_refusing(run, !faults->refusing);
+    }
     if (faults->fills && chance(faults, faults->full ? 2 : 4)) {
         set_full(run, !faults->full);
     }
@@ -90,6 +130,9 @@ void simfaults_end(struct simrun *run)
 {
     if (run->faults.full) {
         set_full(run, false);
+    }
+    if (run->faults.refusing) {
+        set_refusing(run, false);
     }
 }
 
@@ -113,7 +156,8 @@ bool simfaults_given_up(const struct simrun *run)
 {
     struct goblin_stats stats;
     goblin_stats(run->store, &stats);
-    return stats.drives_retired > 0;
+    /* Headers of what was evicted may not have been wiped. */
+    return stats.drives_retired > 0 || run->faults.has_refused;
 }
 
 void simfaults_all_synced(struct simrun *run, bool given_up)

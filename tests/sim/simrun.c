@@ -159,11 +159,13 @@ static void take_apart(struct simrun *run)
     run->result->kept_in_ram += run->kept_in_ram;
     run->result->written_later += run->written_later;
     run->result->rescued += run->rescued;
+    run->result->returned += run->returned;
     run->reclaimed = 0;
     run->evicted = 0;
     run->kept_in_ram = 0;
     run->written_later = 0;
     run->rescued = 0;
+    run->returned = 0;
     run->store = NULL;
 }
 

@@ -23,6 +23,7 @@ struct simrun_result {
     uint64_t written_later;
     uint64_t refused;    /* operations, for lack of room */
     uint64_t rescued;    /* times that a stream was moved from a segment that failed */
+    uint64_t returned;   /* drives, after they had been retired */
     unsigned times_full; /* that others filled the file system */
     unsigned headers;    /* of segments that were damaged, one of two or both */
     unsigned segments_lost;

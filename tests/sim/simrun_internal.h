@@ -60,6 +60,9 @@ struct simfaults {
     bool fills;        /* its file system is filled by others now and then */
     bool full;         /* now */
     bool was_full;     /* in this life */
+    bool refuses;      /* one of its drives takes no writes now and then */
+    bool refusing;     /* now */
+    bool has_refused;  /* in this life */
     bool writes_alone; /* nothing but writes fails in this life */
     unsigned left;     /* writes still to fail in it */
     uint64_t told;     /* failures that there are once the one that was ordered has come */
@@ -89,7 +92,8 @@ struct simrun {
     uint64_t evicted;   /* and objects */
     uint64_t kept_in_ram;
     uint64_t written_later;
-    uint64_t rescued; /* streams */
+    uint64_t returned; /* in this life: drives that had been retired */
+    uint64_t rescued;  /* streams */
 
     struct goblin *store;
     struct goblin_reader *reader;
