@@ -10,6 +10,7 @@
 
 #include "base/assert.h"
 #include "engine/lane_internal.h"
+#include "engine/relocate.h"
 #include "engine/store.h"
 #include "engine/tape.h"
 
@@ -76,31 +77,33 @@ bool gb_lane_rescue_pending(const struct gb_lane *lane, uint64_t serial)
 
 /* ---- appending again ----------------------------------------------------------------------- */
 
-/* Whether what a record says still holds; draws its new sequence and, for an object, gives the item
- * its new place. The bucket is locked. */
+/* Makes the record of `append` say what holds now, draws its new sequence and, for an object, gives
+ * the item its new place. False: nothing of it holds. The bucket is locked. */
 static bool restate(struct gb_lane *lane, struct gb_append *append, struct gb_item *item)
 {
     struct goblin *store = lane->store;
     struct gb_record *record = &append->record;
-    uint64_t now = item == NULL ? 0 : atomic_load_explicit(&item->sequence, memory_order_relaxed);
-    if (record->type == GB_RECORD_PUT && item != NULL && now == record->sequence) {
-        uint64_t place = gb_place(lane->segment->slot, append->layout.payload_offset);
-        gb_store_move_locked(store, item, place, record);
-        return true;
+    if (record->type != GB_RECORD_PUT) {
+        bool holds = gb_relocate_restate(record, item);
+        record->sequence = holds ? gb_store_next_sequence(store) : record->sequence;
+        return holds;
     }
-    if (record->type == GB_RECORD_META && item != NULL && now == record->link) {
-        gb_item_tell(item, record);
-        record->sequence = gb_store_next_sequence(store);
-        return true;
+    if (item == NULL ||
+        atomic_load_explicit(&item->sequence, memory_order_relaxed) != record->sequence) {
+        return false;
     }
-    if (record->type == GB_RECORD_DELETE && (item == NULL || gb_item_ram_only(item))) {
-        record->sequence = gb_store_next_sequence(store);
-        return true;
-    }
-    return false;
+    uint64_t place = gb_place(lane->segment->slot, append->layout.payload_offset);
+    gb_store_move_locked(store, item, place, record);
+    return true;
 }
 
-/* Appends a record again whose payload lies in lane->salvage. */
+enum outcome {
+    LAID,
+    OUTDATED,  /* its key has something newer */
+    FORGOTTEN, /* its key has nothing at all */
+};
+
+/* Appends a record again whose payload lies in lane->salvage. Negative: it could not. */
 static int append_again(struct gb_lane *lane, const struct gb_record *record,
                         const unsigned char *key, const unsigned char *payload)
 {
@@ -116,19 +119,35 @@ static int append_again(struct gb_lane *lane, const struct gb_record *record,
     if (rc < 0) {
         return rc;
     }
-    bool counts = record->type == GB_RECORD_CLEAR; /* with its own sequence: it clears no more */
-    if (!counts) {
+    enum outcome outcome = LAID; /* a CLEAR with its own sequence: it clears no more */
+    if (record->type != GB_RECORD_CLEAR) {
         struct gb_locked locked;
         gb_index_lock(lane->store->index, gb_index_hash(key, record->key_len), &locked);
-        counts = restate(lane, &append, gb_index_find_locked(&locked, key, record->key_len));
+        struct gb_item *item = gb_index_find_locked(&locked, key, record->key_len);
+        bool holds = restate(lane, &append, item);
+        outcome = holds ? LAID : item != NULL ? OUTDATED : FORGOTTEN;
         gb_index_unlock(&locked);
     }
-    if (counts) {
+    if (outcome == LAID) {
         (void)gb_lane_commit(lane, &append, append.record.sequence);
     } else {
         gb_lane_cancel(lane, &append);
     }
-    return 0;
+    return (int)outcome;
+}
+
+/* The same; and what was let go without a tombstone has one in its stead, or an older record of its
+ * key would step forward. */
+static int lay_again(struct gb_lane *lane, const struct gb_record *record, const unsigned char *key,
+                     const unsigned char *payload)
+{
+    int rc = append_again(lane, record, key, payload);
+    if (rc == FORGOTTEN && atomic_load_explicit(&lane->store->forgetful, memory_order_relaxed)) {
+        const struct gb_record tombstone = {
+            .type = GB_RECORD_DELETE, .key_len = record->key_len, .version = record->version};
+        rc = append_again(lane, &tombstone, key, NULL);
+    }
+    return rc < 0 ? rc : 0;
 }
 
 /* Where the lane has the byte at `offset` of the segment, and how many from there on; NULL: it has
@@ -239,7 +258,7 @@ static int salvage_record(struct gb_lane *lane, struct gb_tape *tape, struct sal
     if (fetch_payload(lane, tape, &layout, salvage->payload) < 0) {
         return GOBLIN_ECORRUPT;
     }
-    return append_again(lane, &record, key, salvage->payload);
+    return lay_again(lane, &record, key, salvage->payload);
 }
 
 /* The segment's header again. Should it fail again there is the other one, without which nothing

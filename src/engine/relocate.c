@@ -359,9 +359,7 @@ int gb_relocate_object(struct gb_mover *mover, struct goblin_slice key)
 
 /* ---- amendments ---------------------------------------------------------------------------- */
 
-/* What a record about `item` (NULL: the key has none) must say when it moves on. False: it is
- * needed no longer. */
-static bool amend(struct gb_record *record, const struct gb_item *item)
+bool gb_relocate_restate(struct gb_record *record, const struct gb_item *item)
 {
     if (item == NULL || gb_item_ram_only(item)) {
         /* Deleted, or expired by an expiry that must not be forgotten, or only RAM has a newer. */
@@ -388,8 +386,9 @@ int gb_relocate_amendment(struct gb_mover *mover, const struct gb_entry *entry)
     if (rc == 0) {
         struct gb_locked locked;
         gb_index_lock(store->index, hash, &locked);
-        bool counts =
-            amend(&append.record, gb_index_find_locked(&locked, entry->key, entry->record.key_len));
+        const struct gb_item *item =
+            gb_index_find_locked(&locked, entry->key, entry->record.key_len);
+        bool counts = gb_relocate_restate(&append.record, item);
         uint64_t sequence = counts ? gb_store_next_sequence(store) : 0;
         gb_index_unlock(&locked);
         if (counts) {

@@ -31,6 +31,10 @@ int gb_relocate_object(struct gb_mover *mover, struct goblin_slice key);
  * something older. */
 int gb_relocate_amendment(struct gb_mover *mover, const struct gb_entry *entry);
 
+/* Makes a DELETE or META say what holds of its key now that it is to be laid again; `item` is the
+ * key's (NULL: it has none) and its bucket locked. False: it is needed no longer. */
+bool gb_relocate_restate(struct gb_record *record, const struct gb_item *item);
+
 /* Whether the object has something in the slot. */
 bool gb_relocate_is_in(const struct gb_item *item, uint32_t slot);
 /* Whether an object in extents has one in the slot. */
