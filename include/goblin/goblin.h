@@ -179,7 +179,8 @@ void goblin_hint(const struct goblin *store, const struct goblin_slice *keys, si
 /* ---- the whole store ----------------------------------------------------------------------- */
 
 /* Raises every operation that returned before this call to GOBLIN_DURABILITY_SYNCED, but for values
- * in RAM alone (see Admission). */
+ * in RAM alone (see Admission). Fails if one of them cannot be made safe; what was refused before
+ * does not count. */
 GOBLIN_NODISCARD int goblin_sync(struct goblin *store);
 
 /* Empties the store, durably: everything stored before the call is gone, also after a crash.
