@@ -32,6 +32,7 @@ int gb_segments_init(struct gb_segments *segments, struct gb_io *io, struct gb_d
             struct gb_segment *segment = &segments->table[identity->first_slot + i];
             segment->slot = identity->first_slot + i;
             segment->drive = (uint8_t)d;
+            (void)pthread_mutex_init(&segment->sync_lock, NULL);
         }
     }
     segments->free_count = segments->count;
@@ -51,6 +52,7 @@ void gb_segments_fini(struct gb_segments *segments)
         if (segments->table[i].file != NULL) {
             segments->io->ops->file_close(segments->table[i].file);
         }
+        (void)pthread_mutex_destroy(&segments->table[i].sync_lock);
     }
     free(segments->table);
     (void)pthread_mutex_destroy(&segments->lock);
@@ -299,17 +301,19 @@ void gb_segments_seal(struct gb_segments *segments, struct gb_segment *segment)
 
 int gb_segment_sync(struct gb_segments *segments, struct gb_segment *segment)
 {
-    if (atomic_load(&segment->unsafe)) {
-        return -EIO;
+    (void)pthread_mutex_lock(&segment->sync_lock);
+    int rc = -EIO;
+    if (!atomic_load(&segment->unsafe)) {
+        rc = segment->file->io->ops->file_sync(segment->file);
+        if (segments->tally != NULL) {
+            gb_tally_add_shared(segments->tally, GB_COUNT_device_syncs, 1);
+        }
+        if (rc < 0) {
+            atomic_store(&segment->unsafe, true);
+            (void)gb_segments_fail(segments, segment, true);
+        }
     }
-    int rc = segment->file->io->ops->file_sync(segment->file);
-    if (segments->tally != NULL) {
-        gb_tally_add_shared(segments->tally, GB_COUNT_device_syncs, 1);
-    }
-    if (rc < 0) {
-        atomic_store(&segment->unsafe, true);
-        (void)gb_segments_fail(segments, segment, true);
-    }
+    (void)pthread_mutex_unlock(&segment->sync_lock);
     return rc < 0 ? rc : 0;
 }
 

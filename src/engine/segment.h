@@ -63,6 +63,7 @@ struct gb_segment {
     bool spare;   /* of a lost one: it is empty all the same, its headers wiped or never written */
     uint32_t failed_in; /* its drive's `returns` when it failed */
     uint8_t mend;       /* while opening: a bit for each header to be written, or wiped, anew */
+    pthread_mutex_t sync_lock; /* a leaf: one gb_segment_sync at a time */
     int doubt; /* negative: at opening neither header could be read, nothing is known of it */
 };
 
@@ -169,8 +170,9 @@ static inline bool gb_segment_is_log(const struct gb_segment *segment)
            segment->status == GB_SEGMENT_RECLAIMING || segment->status == GB_SEGMENT_DRAINING;
 }
 
-/* fdatasync. Once it has failed, what was written before may be lost though later ones succeed; so
- * all later ones fail too; the segment is failing, and safe again is what the cleaner has moved
+/* fdatasync, one at a time: of several at once the kernel may tell but one that writing back has
+ * failed. Once it has, what was written before may be lost though later ones succeed; so all later
+ * ones fail too; the segment is failing, and safe again is what the cleaner has moved
  * from it. */
 int gb_segment_sync(struct gb_segments *segments, struct gb_segment *segment);
 
