@@ -11,17 +11,7 @@
 #include "base/rng.h"
 #include "lib/fixture.h"
 #include "lib/pattern.h"
-
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-#define SANITIZED true
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
-#define SANITIZED true
-#endif
-#endif
-#ifndef SANITIZED
-#define SANITIZED false
-#endif
+#include "lib/sanitized.h"
 
 #define VALUE_MAX (600 * GB_KIB)
 #define LOADERS   3u
@@ -156,7 +146,7 @@ static void check_budget(struct gb_fixture *fixture, uint64_t memory_bytes, uint
         loads[i] = (struct load){.seed = (uint64_t)now.tv_nsec + i,
                                  .keys = keys,
                                  .size_most = size_most,
-                                 .operations = SANITIZED ? operations / 8 : operations,
+                                 .operations = GB_SANITIZED ? operations / 8 : operations,
                                  .value = malloc(VALUE_MAX)};
         assert_non_null(loads[i].value);
         gb_pattern_fill(loads[i].value, VALUE_MAX, i, 0);
@@ -184,7 +174,7 @@ static void check_budget(struct gb_fixture *fixture, uint64_t memory_bytes, uint
            (unsigned long long)((peak.rss_bytes - baseline) / GB_KIB));
     assert_true(peak.adds_up);
     assert_true(peak.used_bytes <= memory_bytes);
-    if (!SANITIZED) {
+    if (!GB_SANITIZED) {
         uint64_t most = memory_bytes + memory_bytes / 20 + 16 * GB_MIB;
         assert_true(peak.rss_bytes - baseline <= most);
         /* And it is used: a budget that is not spent keeps nothing in RAM. */
@@ -237,7 +227,7 @@ static void memory__lets_objects_go_where_keys_fill_it(void **state)
     fixture->options.size_bytes = 256 * GB_MIB;
     fixture->options.memory_bytes = 8 * GB_MIB;
     gb_fixture_open(fixture);
-    const uint64_t count = SANITIZED ? 100000 : 250000;
+    const uint64_t count = GB_SANITIZED ? 100000 : 250000;
     for (uint64_t i = 0; i < count; i++) {
         assert_int_equal(gb_fixture_put(fixture, i, 16, i), GOBLIN_OK);
     }

@@ -10,15 +10,11 @@
 #include "base/rng.h"
 #include "lib/fixture.h"
 #include "lib/pattern.h"
+#include "lib/sanitized.h"
 
-#define KEYS    60u
-#define THREADS 3u
-
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-#define OPERATIONS 500u
-#else
-#define OPERATIONS 1200u
-#endif
+#define KEYS       60u
+#define THREADS    3u
+#define OPERATIONS (GB_SANITIZED ? 400u : 1200u)
 
 /* What a value's seed says: the key, and a number that also gives the size. */
 static uint64_t seed_of(uint64_t key, uint64_t number)

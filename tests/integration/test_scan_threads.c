@@ -11,16 +11,12 @@
 
 #include "base/rng.h"
 #include "lib/fixture.h"
+#include "lib/sanitized.h"
 
 #define STEADY   1500u /* keys with even numbers, which stay */
 #define WRITERS  2u
 #define SCANNERS 2u
-
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-#define CHANGES 15000u
-#else
-#define CHANGES 60000u
-#endif
+#define CHANGES  (GB_SANITIZED ? 15000u : 60000u)
 
 struct crew {
     struct gb_fixture *fixture;

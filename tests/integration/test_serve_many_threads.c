@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "lib/sanitized.h"
 #include "lib/serve.h"
 #include "server/http.h"
 #include "server/memcache.h"
@@ -17,13 +18,6 @@ enum { CONNECTIONS = 3000, ROUNDS = 3 };
 /* Of RSS, above what it was before: what the engine has touched for uploads, and what one in
  * sixteen may leave scattered. */
 #define RSS_SLACK_BYTES (8 * GB_MIB)
-
-/* A sanitizer keeps what is freed. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(__clang__)
-#define MEMORY_TELLS false
-#else
-#define MEMORY_TELLS true
-#endif
 
 static struct gb_memcache *memcache;
 
@@ -135,7 +129,7 @@ static void half_finished_connections__by_the_thousand_leave_nothing(void **stat
     struct gb_serve *serve = *state;
     const char *text = getenv("GOBLIN_CONNECTIONS");
     size_t count = gb_client_most(text != NULL ? strtoul(text, NULL, 10)
-                                               : CONNECTIONS / (MEMORY_TELLS ? 1 : 5));
+                                               : CONNECTIONS / (GB_SANITIZED ? 5 : 1));
     int *fds = calloc(count, sizeof(*fds));
     assert_non_null(fds);
     gb_serve_start(serve);
@@ -156,7 +150,7 @@ static void half_finished_connections__by_the_thousand_leave_nothing(void **stat
         }
         expect_all_gone(serve);
         assert_int_equal(count_sockets(), sockets);
-        if (MEMORY_TELLS) {
+        if (!GB_SANITIZED) {
             gb_await(resident_bytes() < resident[0] + RSS_SLACK_BYTES);
         }
         resident[round] = resident_bytes();
