@@ -19,6 +19,7 @@
 #include "proto/http_meta.h"
 #include "server/conn.h"
 #include "server/http_internal.h"
+#include "server/http_socket.h"
 
 #define WINDOW_LEAST (64 * GB_KIB)
 #define WINDOW_MOST  (8 * GB_MIB)
@@ -180,6 +181,20 @@ static void park(struct gb_http_conn *conn)
     body->window = WINDOW_LEAST;
 }
 
+/* Within hold_ms a client that keeps up takes a short block, of which long ones are several. */
+static bool keeps_up(struct gb_http_conn *conn)
+{
+    struct gb_http_body *body = &conn->request.body;
+    if (body->gone != body->seen_gone) {
+        body->seen_gone = body->gone;
+        return true;
+    }
+    uint64_t acked = gb_http_socket_acknowledged(conn->fd);
+    bool moves = acked - body->seen_acked >= GB_HTTP_BLOCK_BYTES;
+    body->seen_acked = acked;
+    return moves;
+}
+
 static void hold_fired(struct gb_deadline *deadline)
 {
     struct gb_http_body *body =
@@ -189,11 +204,10 @@ static void hold_fired(struct gb_deadline *deadline)
     if (body->count == 0 || body->fixed) {
         return;
     }
-    if (body->gone == body->seen_gone) {
+    if (!keeps_up(conn)) {
         park(conn);
         return;
     }
-    body->seen_gone = body->gone;
     gb_loop_arm(loop, &body->hold, loop->now_ms + loop->limits->set.hold_ms);
 }
 

@@ -50,8 +50,9 @@ struct gb_http_body {
     struct gb_waiter waiter;       /* in the request line */
     struct gb_waiter room_waiter;  /* in the line for bytes, for what libmicrohttpd takes */
     struct gb_deadline hold;
-    uint64_t seen_gone; /* when `hold` was armed */
-    uint64_t charge;
+    uint64_t seen_gone;  /* when `hold` was armed */
+    uint64_t seen_acked; /* when the client was last asked whether it keeps up */
+    uint64_t charge;     /* of the block that libmicrohttpd takes */
     int fault;
     unsigned tries;
     bool parking; /* `active` was cancelled: it is to be read again later */

@@ -12,6 +12,8 @@
 /* How often it is begun anew when the object changes between the look and the read. */
 #define TRIES_MOST 5u
 
+#define LONG_BLOCK_BYTES 131072u
+
 /* NOLINTNEXTLINE(readability-non-const-parameter): the signature is libmicrohttpd's */
 static ssize_t no_bytes(void *arg, uint64_t position, char *to, size_t most)
 {
@@ -111,6 +113,21 @@ static enum MHD_Result choose_ranges(struct gb_http_conn *conn)
     return MHD_YES;
 }
 
+/* Long blocks go out with fewer calls: for as long as few others want bytes. How far a client has
+ * got with one nobody can tell of a unix socket. */
+static bool take_long_block(struct gb_http_conn *conn, uint64_t length)
+{
+    struct gb_limits *limits = conn->http->loop->limits;
+    uint64_t used = atomic_load_explicit(&limits->used_bytes, memory_order_relaxed);
+    bool spare = used + LONG_BLOCK_BYTES <= limits->set.network_bytes / 4;
+    if (length <= GB_HTTP_BLOCK_BYTES || conn->listener->is_unix || !spare ||
+        !gb_limits_take(limits, LONG_BLOCK_BYTES)) {
+        return false;
+    }
+    conn->request.body.charge = LONG_BLOCK_BYTES;
+    return true;
+}
+
 static void room_there(struct gb_waiter *waiter)
 {
     struct gb_http_body *body =
@@ -129,7 +146,7 @@ static void room_there(struct gb_waiter *waiter)
 }
 
 /* What libmicrohttpd takes for a response that is produced as it goes out. */
-bool gb_http_has_room(struct gb_http_conn *conn)
+bool gb_http_has_room(struct gb_http_conn *conn, uint64_t length)
 {
     struct gb_http_body *body = &conn->request.body;
     struct gb_loop *loop = conn->http->loop;
@@ -138,6 +155,9 @@ bool gb_http_has_room(struct gb_http_conn *conn)
     }
     if (body->room_waiter.next != NULL) {
         return false; /* in line already: a chunk has woken us */
+    }
+    if (take_long_block(conn, length)) {
+        return true;
     }
     if (gb_limits_take(loop->limits, GB_HTTP_BLOCK_BYTES)) {
         body->charge = GB_HTTP_BLOCK_BYTES;
@@ -191,15 +211,15 @@ static enum MHD_Result answer_body(struct gb_http_conn *conn)
 {
     struct gb_http_body *body = &conn->request.body;
     struct MHD_Response *response = NULL;
+    uint64_t length = gb_http_body_length(conn);
     conn->request.tier = body->from_disk ? GB_METRICS_TIER_disk : GB_METRICS_TIER_ram;
     if (body->ranges[0].len == 0) {
         response = gb_http_empty_response();
     } else if (is_one_chunk(conn)) {
         response = of_chunk(conn);
-    } else if (gb_http_has_room(conn)) {
+    } else if (gb_http_has_room(conn, length)) {
         /* It zeroes its block: a short body needs no long one. */
-        uint64_t length = gb_http_body_length(conn);
-        response = MHD_create_response_from_callback(length, gb_min(length, GB_HTTP_BLOCK_BYTES),
+        response = MHD_create_response_from_callback(length, gb_min(length, body->charge),
                                                      gb_http_body_produce, conn, NULL);
     } else {
         gb_http_suspend(conn);

@@ -293,7 +293,7 @@ static enum MHD_Result answer_body(struct gb_http_conn *conn, bool keeps)
     struct MHD_Response *response = NULL;
     if (!has_body(origin, status)) {
         response = gb_http_empty_response();
-    } else if (conn->request.method == GB_HTTP_HEAD || gb_http_has_room(conn)) {
+    } else if (conn->request.method == GB_HTTP_HEAD || gb_http_has_room(conn, 0)) {
         uint64_t size = origin->end == UINT64_MAX ? MHD_SIZE_UNKNOWN : origin->end - origin->at;
         response =
             MHD_create_response_from_callback(size, GB_HTTP_BLOCK_BYTES, produce, conn, NULL);
