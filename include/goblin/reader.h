@@ -27,6 +27,8 @@ struct goblin_reader;
 struct goblin_reader_options {
     unsigned buffers;  /* chunk buffers; 0: the store's depth. More let more requests progress */
     unsigned requests; /* requests in flight at once; 0: 64. Beyond it submit says -EAGAIN */
+    unsigned threads;  /* on the sync I/O path, threads of the reader's own, up to 16, that wait for
+                          the device; 0: none, then submit and poll wait for it themselves */
 };
 
 /* Errors: -ENOMEM (also when the buffers would take more than the memory budget allows). */
@@ -93,8 +95,8 @@ GOBLIN_NODISCARD int goblin_submit(struct goblin_reader *reader, struct goblin_r
 GOBLIN_NODISCARD int goblin_poll(struct goblin_reader *reader, int timeout_ms);
 
 /* An eventfd that becomes readable when goblin_poll has something to do; goblin_poll drains it.
- * Never close it. -ENOSYS on the sync I/O path: the device work of a request is done by then, and
- * goblin_poll hands it over without waiting. */
+ * Never close it. -ENOSYS on the sync I/O path without `threads`: the device work of a request is
+ * done by then, and goblin_poll hands it over without waiting. */
 GOBLIN_NODISCARD int goblin_reader_eventfd(struct goblin_reader *reader);
 
 /* Asks a request to end; on_done gets GOBLIN_ECANCELED, perhaps during this call, unless it was

@@ -142,4 +142,15 @@ int gb_io_uring_create(struct gb_io **out, const char *probe_dir, char *why, siz
  * that came later) is one of sync's; the first is logged. To be called before any queue is made. */
 int gb_io_uring_do_without(struct gb_io *io, goblin_log_fn log, void *log_arg);
 
+/* ---- queues that threads carry out --------------------------------------------------------- */
+
+#define GB_IO_THREADS_MAX 16u
+
+/* A queue whose operations up to `threads` threads of its own carry out by the blocking calls of
+ * their files, whichever backend these are of: for who may not wait for the device where submit
+ * would (submit_waits). Threads are started as operations find none idle, and end with the queue;
+ * if not one can be started, submit does the work. Owns: *out until queue_destroy. Errors: -EINVAL,
+ * -ENOMEM. */
+int gb_io_threads_queue_create(unsigned depth, unsigned threads, struct gb_queue **out);
+
 #endif

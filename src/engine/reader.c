@@ -13,6 +13,23 @@
 
 /* ---- life ---------------------------------------------------------------------------------- */
 
+static int make_queue(struct goblin_reader *reader, unsigned threads)
+{
+    struct gb_io *io = reader->store->io;
+    unsigned depth = reader->buffer_count + 2 * reader->get_count;
+    int rc = io->ops->queue_create(io, depth, &reader->queue);
+    if (rc < 0 || threads == 0 || !reader->queue->io->ops->submit_waits) {
+        return rc;
+    }
+    struct gb_queue *queue = NULL;
+    rc = gb_io_threads_queue_create(depth, (unsigned)gb_min(threads, GB_IO_THREADS_MAX), &queue);
+    if (rc == 0) {
+        reader->queue->io->ops->queue_destroy(reader->queue);
+        reader->queue = queue;
+    }
+    return rc;
+}
+
 static int make_buffers(struct goblin_reader *reader)
 {
     reader->buffers = calloc(reader->buffer_count, sizeof(*reader->buffers));
@@ -84,8 +101,7 @@ int goblin_reader_create(struct goblin_reader **out, struct goblin *store,
     }
     int rc = make_buffers(reader);
     if (rc == 0) {
-        unsigned depth = reader->buffer_count + 2 * reader->get_count;
-        rc = store->io->ops->queue_create(store->io, depth, &reader->queue);
+        rc = make_queue(reader, options != NULL ? options->threads : 0);
     }
     if (rc < 0) {
         destroy(reader);

@@ -93,9 +93,7 @@ static int read_object(struct gb_backend *backend, struct gb_loop *loop,
                        struct goblin_request *request)
 {
     (void)backend;
-    int rc = goblin_submit(loop->reader, request);
-    gb_loop_read_submitted(loop);
-    return rc;
+    return goblin_submit(loop->reader, request);
 }
 
 static int look(struct gb_backend *backend, struct gb_loop *loop, struct goblin_slice key,

@@ -243,7 +243,8 @@ enum MHD_Result gb_http_get(struct gb_http_conn *conn, struct gb_http_input *inp
 /* Whether a look may bring the first bytes along: all of the object is asked for. */
 bool gb_http_wants_body(const struct gb_http_conn *conn);
 /* Whether the bytes that libmicrohttpd takes for a response that is produced as it goes out are
- * there: body.charge, for a body of `length`; false: the connection will be resumed when they are. */
+ * there, in body.charge, for a body of `length`; false: the connection will be resumed once they
+ * are. */
 bool gb_http_has_room(struct gb_http_conn *conn, uint64_t length);
 enum MHD_Result gb_http_put(struct gb_http_conn *conn, struct gb_http_input *input);
 enum MHD_Result gb_http_delete(struct gb_http_conn *conn, struct gb_http_input *input);

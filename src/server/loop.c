@@ -156,13 +156,6 @@ void gb_loop_touch_reader(struct gb_loop *loop)
     loop->internal->touched = true;
 }
 
-void gb_loop_read_submitted(struct gb_loop *loop)
-{
-    if (!loop->internal->has_completions) {
-        loop->internal->touched = true; /* else the eventfd tells */
-    }
-}
-
 /* ---- posts and hooks ----------------------------------------------------------------------- */
 
 void gb_loop_post(struct gb_loop *loop, struct gb_post *post)
@@ -274,9 +267,7 @@ static void poll_reader(struct gb_loop *loop)
     if (n < 0) {
         const struct gb_log_field field[] = {GB_LOG_TEXT("error", goblin_strerror(n))};
         gb_log_event(loop->log, GOBLIN_LOG_ERROR, "reader failed", field, 1);
-        n = 0;
     }
-    internal->in_flight = n;
     wake_line(&loop->request_line);
 }
 
@@ -370,8 +361,7 @@ static void before_sleep(uv_prepare_t *prepare)
         return;
     }
     bool asleep = loop->internal->pools.ready == NULL && loop->internal->pools.dirty == NULL &&
-                  !internal->touched && !atomic_load(&internal->wake_bytes) &&
-                  (internal->has_completions || internal->in_flight == 0);
+                  !internal->touched && !atomic_load(&internal->wake_bytes);
     if (asleep) {
         (void)uv_idle_stop(&internal->busy);
     } else {
@@ -401,9 +391,6 @@ static int add_completions(struct gb_loop *loop)
 {
     struct gb_loop_internal *internal = loop->internal;
     int fd = goblin_reader_eventfd(loop->reader);
-    if (fd == -ENOSYS) {
-        return 0;
-    }
     int rc = fd < 0 ? fd : uv_poll_init(&loop->uv, &internal->completions, fd);
     if (rc == 0) {
         internal->completions.data = loop;

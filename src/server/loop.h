@@ -2,9 +2,8 @@
  * A loop: one thread, one uv_loop_t, one reader of the store, and every protocol.
  *
  * A request is received, looked up, read and answered on one loop; other threads reach it only
- * through gb_loop_post. The loop polls its reader's eventfd (or, on the engine's sync I/O path,
- * polls the reader after each round in which something was submitted or given back), turns its
- * wheel of deadlines, and runs hooks before it goes to sleep.
+ * through gb_loop_post. The loop polls its reader's eventfd, turns its wheel of deadlines, and runs
+ * hooks before it goes to sleep.
  *
  * TCP listeners are opened on every loop with SO_REUSEPORT, and the kernel spreads the connections;
  * a loop that has more of ours than another hands what it accepts to that one. Unix sockets are
@@ -122,8 +121,6 @@ uint64_t gb_loop_clock_ns(void);
 
 /* After goblin_release: the reader is polled before the loop sleeps. */
 void gb_loop_touch_reader(struct gb_loop *loop);
-/* After goblin_submit; gb_backend_read calls it by itself. */
-void gb_loop_read_submitted(struct gb_loop *loop);
 
 /* A request of the reader is over, so another one may begin: wakes the request line. Whoever uses
  * gb_backend_read calls it from on_done. */

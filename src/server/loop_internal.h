@@ -37,9 +37,8 @@ struct gb_loop_internal {
     uv_idle_t busy;  /* runs while connections stand ready: the loop does not sleep */
     uv_timer_t tick; /* turns the wheel while something is armed */
     uv_poll_t completions;
-    bool has_completions; /* the reader has an eventfd */
-    bool touched;         /* the reader wants to be polled */
-    int in_flight;        /* its requests, as of the last poll */
+    bool has_completions;
+    bool touched; /* the reader wants to be polled */
 
     pthread_mutex_t posts_lock; /* of the next three; a leaf */
     struct gb_post *posts;

@@ -19,6 +19,7 @@
 
 #define LOOPS_MOST     64u
 #define REQUEST_BYTES  9216u /* about what the engine holds per request of a reader */
+#define READ_THREADS   8u    /* per loop, where there is no io_uring: reads at once */
 #define DRAIN_STEP_NS  5000000
 #define DEFAULT_MEMORY (256 * GB_MIB)
 
@@ -57,6 +58,7 @@ static struct goblin_reader_options choose_reader(const struct gb_server_options
     return (struct goblin_reader_options){
         .buffers = (unsigned)gb_min(gb_max(buffers, 4), 64),
         .requests = (unsigned)gb_min(gb_max(requests, 32), 512),
+        .threads = READ_THREADS,
     };
 }
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # A drive that answers nothing for a while, below a server: what is in RAM, and stats, are answered
-# all the same, on the loops whose reads are held up; and when the drive goes on, so do they.
+# all the same, on the loops whose reads are held up; and when the drive goes on, so do they. With
+# rings, and with the threads that read where there are none.
 here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=tests/fault/lib.sh
 . "$here/lib.sh"
@@ -10,17 +11,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 [ -x /usr/bin/python3 ] || skip "there is no /usr/bin/python3"
 
 make_drive 256M journal=outside || { fail "no drive: $(cat nbd.said)"; finish; }
-"$GOBLIN" serve --store "$work/mnt/store" --store-size 128M --memory 16M --threads 2 --quiet \
-    --memcache 127.0.0.1:0 --port-file "$work/ports" >said 2>&1 &
-server=$!
-await test -s ports
-if grep -q io_uring said; then
-    kill "$server"
-    wait "$server"
-    skip "no io_uring here: reads hold up their loop"
-fi
-address=$(sed -n 's/^memcache //p' ports)
-pass /usr/bin/python3 - "$address" "$nbdkit_pid" <<'PYTHON'
+cat >hold.py <<'PYTHON'
 import hashlib, os, select, signal, socket, sys, time
 
 PATIENCE_S = 60
@@ -102,6 +93,22 @@ assert held > 0, "no read was held up"
 for i, slow in enumerate(waiting):
     slow.value("big%d" % i, BIG_BYTES)
 PYTHON
-kill "$server"
-wait "$server" || fail "the server ended with $?"
+
+holds() { # how the store reads
+    "$GOBLIN" serve --store "$work/mnt/$1" --store-size 96M --memory 16M --threads 2 --quiet \
+        --io "$1" --memcache 127.0.0.1:0 --port-file "$work/ports.$1" >said 2>&1 &
+    local server=$!
+    await test -s "ports.$1"
+    pass /usr/bin/python3 hold.py "$(sed -n 's/^memcache //p' "ports.$1")" "$nbdkit_pid"
+    kill "$server"
+    wait "$server" || fail "the server ended with $?: $(cat said)"
+}
+
+holds sync
+if "$GOBLIN" init "$work/mnt/probe" --size 8M --io uring >said 2>&1; then
+    rm -r "$work/mnt/probe"
+    holds uring
+else
+    echo "no io_uring here: $(cat said)"
+fi
 finish

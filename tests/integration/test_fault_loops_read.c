@@ -22,6 +22,27 @@ static void start_cold_without_reader(struct gb_world *world)
     gb_world_drop_reader(world);
 }
 
+static void by_plain_reads(struct gb_world *world)
+{
+    world->fixture->options.io = GOBLIN_IO_SYNC;
+}
+
+static int make_reader_with_threads(struct gb_world *world)
+{
+    static const struct goblin_reader_options options = {.threads = 2};
+    int rc = goblin_reader_create(&world->fixture->reader, world->fixture->store, &options);
+    if (rc < 0) {
+        world->fixture->reader = NULL;
+    }
+    return rc;
+}
+
+static void start_cold_with_threads(struct gb_world *world)
+{
+    start_cold_without_reader(world);
+    assert_int_equal(make_reader_with_threads(world), GOBLIN_OK);
+}
+
 static int get(struct gb_world *world, uint64_t number, uint64_t offset, uint64_t length,
                unsigned flags)
 {
@@ -242,6 +263,11 @@ int main(void)
         {"get of what is resident", NULL, NULL, get_resident, 0},
         {"load", NULL, start_cold, load, GB_LOOP_REAL},
         {"submit and poll", NULL, start_cold, get_at_once, GB_LOOP_REAL},
+        {"get by threads", by_plain_reads, start_cold_with_threads, get_large, GB_LOOP_REAL},
+        {"reader with threads", by_plain_reads, start_cold_without_reader, make_reader_with_threads,
+         GB_LOOP_REAL},
+        {"eventfd by threads", by_plain_reads, start_cold_with_threads, ask_for_eventfd,
+         GB_LOOP_REAL},
         {"eventfd", NULL, NULL, ask_for_eventfd, GB_LOOP_REAL},
         {"reader", NULL, start_cold_without_reader, make_reader, GB_LOOP_REAL},
         {"readers that come and go", NULL, start_cold, make_and_destroy_readers, 0},

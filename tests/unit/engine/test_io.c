@@ -650,6 +650,34 @@ static int set_up_sync(void **state)
     return 0;
 }
 
+static int threads_queue_create(struct gb_io *io, unsigned depth, struct gb_queue **out)
+{
+    (void)io;
+    return gb_io_threads_queue_create(depth, 3, out);
+}
+
+/* The files of sync, and queues that threads carry out. */
+static int set_up_threads(void **state)
+{
+    static struct gb_io_ops ops;
+    struct gb_queue *queue;
+    if (set_up_sync(state) != 0 || gb_io_threads_queue_create(1, 1, &queue) != 0) {
+        return -1;
+    }
+    const struct gb_io_ops *of_queue = queue->io->ops;
+    ops = *fixture.io->ops;
+    ops.queue_create = threads_queue_create;
+    ops.queue_destroy = of_queue->queue_destroy;
+    ops.queue_prepare = of_queue->queue_prepare;
+    ops.queue_submit = of_queue->queue_submit;
+    ops.queue_reap = of_queue->queue_reap;
+    ops.queue_eventfd = of_queue->queue_eventfd;
+    ops.queue_in_flight = of_queue->queue_in_flight;
+    of_queue->queue_destroy(queue);
+    fixture.ops = &ops;
+    return 0;
+}
+
 static int set_up_uring(void **state)
 {
     *state = &fixture;
@@ -731,6 +759,7 @@ int main(void)
         cmocka_unit_test(queue__agrees_with_a_plain_array),
     };
     int failed = cmocka_run_group_tests_name("sync", tests, set_up_sync, remove_scratch);
+    failed += cmocka_run_group_tests_name("threads", tests, set_up_threads, remove_scratch);
     failed += cmocka_run_group_tests_name("simulated disk", tests, set_up_sim, destroy_sim);
     if (has_uring()) {
         failed += cmocka_run_group_tests_name("uring", tests, set_up_uring, remove_scratch);
