@@ -110,6 +110,19 @@ void goblin_release(struct goblin_reader *reader, uint64_t hold);
  * Returns what on_done would have got. */
 GOBLIN_NODISCARD int goblin_get(struct goblin_reader *reader, struct goblin_request *request);
 
+/* Many gets in one call: results[i] is what goblin_get would return for requests[i], and on_done,
+ * where it is not NULL, is called as well. Memory is fetched for many keys at once, as by
+ * goblin_hint, and what is not resident is read in parallel: at once as many pieces as the reader
+ * has buffers and as many requests as it has room for; any more follow as these end. So chunks of
+ * one request arrive in order, those of different requests as they come. A key that stands there
+ * several times is answered as often.
+ * Returns GOBLIN_OK when each request has its result. A fault of the arguments (GOBLIN_EKEY,
+ * -EINVAL) starts none. Any other fault ends those that have no result yet with GOBLIN_ECANCELED:
+ * that of the ring itself, or -EAGAIN, when the caller holds so many chunks that no request can go
+ * on. Not to be called from a callback of the reader. Blocks. */
+GOBLIN_NODISCARD int goblin_get_many(struct goblin_reader *reader, struct goblin_request *requests,
+                                     size_t count, int *results);
+
 /* A grow-only buffer, page-aligned. Zero it first; free with goblin_buffer_free. */
 struct goblin_buffer {
     unsigned char *data;

@@ -4,7 +4,7 @@
  * A range is a scan whose visitor submits each key to the thread's reader: what is in RAM is there
  * before submit returns, what is not is being read while the scan goes on, all of it on one ring.
  * Entries are handed over in order as soon as those before them have been. Several gets at once are
- * the same without the scan.
+ * goblin_get_many, whose requests tell what the slots hold in the same way.
  */
 #include "bench/explain.h"
 #include "bench/kv_engine.h"
@@ -40,7 +40,6 @@ struct goblin_kv {
 struct session;
 
 struct slot {
-    struct goblin_request request;
     struct session *session;
     unsigned char *key; /* [key_bytes] */
     unsigned char *value;
@@ -62,6 +61,7 @@ struct session {
     unsigned found;
     int fault;
     struct slot slots[GB_KV_BATCH_MAX];
+    struct goblin_request requests[GB_KV_BATCH_MAX]; /* of the slots */
 };
 
 static void goblin_log(void *arg, enum goblin_log_level level, const char *line)
@@ -224,6 +224,7 @@ static void on_done(void *arg, int result, const struct goblin_info *info)
     (void)info;
     slot->result = result;
     slot->is_done = true;
+    hand_over(slot->session);
 }
 
 static void begin(struct session *session, gb_kv_entry_fn entry, void *arg)
@@ -236,19 +237,28 @@ static void begin(struct session *session, gb_kv_entry_fn entry, void *arg)
     session->fault = 0;
 }
 
-static int submit(struct session *session, struct goblin_slice key)
+/* The next slot's request is for this key. */
+static int prepare(struct session *session, unsigned number, struct goblin_slice key)
 {
-    if (session->submitted == GB_KV_BATCH_MAX || key.len != session->goblin->key_bytes) {
+    if (number == GB_KV_BATCH_MAX || key.len != session->goblin->key_bytes) {
         return -EINVAL;
     }
-    struct slot *slot = &session->slots[session->submitted];
+    struct slot *slot = &session->slots[number];
     memcpy(slot->key, key.data, key.len);
     slot->is_done = false;
     slot->is_out = false;
     slot->value_len = 0;
-    slot->request = (struct goblin_request){
+    session->requests[number] = (struct goblin_request){
         .key = {slot->key, key.len}, .on_chunk = on_chunk, .on_done = on_done, .arg = slot};
-    int rc = goblin_submit(session->reader, &slot->request);
+    return 0;
+}
+
+static int submit(struct session *session, struct goblin_slice key)
+{
+    int rc = prepare(session, session->submitted, key);
+    if (rc == 0) {
+        rc = goblin_submit(session->reader, &session->requests[session->submitted]);
+    }
     if (rc < 0) {
         return rc;
     }
@@ -278,24 +288,27 @@ static int kv_multiget(void *arg, const struct gb_kv_bytes *keys, unsigned count
                        gb_kv_entry_fn entry, void *entry_arg)
 {
     struct session *session = arg;
-    struct goblin_slice slices[GB_KV_BATCH_MAX];
+    int results[GB_KV_BATCH_MAX];
     int rc = 0;
     begin(session, entry, entry_arg);
-    for (unsigned i = 0; i < count; i++) {
-        slices[i] = (struct goblin_slice){keys[i].data, keys[i].len};
-    }
-    if (count > 1) {
-        goblin_hint(session->goblin->store, slices, count);
-    }
     for (unsigned i = 0; i < count && rc == 0; i++) {
-        rc = submit(session, slices[i]);
+        rc = prepare(session, i, (struct goblin_slice){keys[i].data, keys[i].len});
     }
-    return finish(session, rc);
+    if (rc == 0) {
+        session->submitted = count;
+        rc = goblin_get_many(session->reader, session->requests, count, results);
+    }
+    if (rc < 0) {
+        session->submitted = session->next; /* nothing is on its way */
+    }
+    return finish(session, rc < 0 ? rc : 0);
 }
 
 static int kv_get(void *arg, struct gb_kv_bytes key, gb_kv_entry_fn entry, void *entry_arg)
 {
-    return kv_multiget(arg, &key, 1, entry, entry_arg);
+    struct session *session = arg;
+    begin(session, entry, entry_arg);
+    return finish(session, submit(session, (struct goblin_slice){key.data, key.len}));
 }
 
 static int visit(void *arg, struct goblin_slice key, const struct goblin_info *info)

@@ -423,6 +423,13 @@ static void admit(struct gb_get *get, const struct goblin_request *request)
     }
 }
 
+static void submit_reads(struct goblin_reader *reader)
+{
+    if (!reader->gathers) {
+        (void)reader->queue->io->ops->queue_submit(reader->queue);
+    }
+}
+
 /* What is not resident: plan, submit, and while the device works ask for room in RAM. */
 static void read_tail(struct gb_get *get, const struct goblin_request *request)
 {
@@ -453,11 +460,11 @@ static void read_tail(struct gb_get *get, const struct goblin_request *request)
         gb_get_recycle(get);
         return;
     }
-    (void)reader->queue->io->ops->queue_submit(reader->queue);
+    submit_reads(reader);
     admit(get, request);
     if (piece_ready(get)) {
         (void)gb_get_advance(get);
-        (void)reader->queue->io->ops->queue_submit(reader->queue);
+        submit_reads(reader);
     }
 }
 

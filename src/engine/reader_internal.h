@@ -1,8 +1,8 @@
 /*
  * Inside a reader: requests in progress (struct gb_get), the pieces of tail they have in flight,
  * and the windows of checksums that verify them. reader.c keeps the reader, get_small.c answers
- * what is small and resident, get.c starts all other requests and hands bytes over, tail.c plans
- * and verifies device reads.
+ * what is small and resident, get.c starts all other requests and hands bytes over, get_many.c
+ * starts many, tail.c plans and verifies device reads.
  *
  * Positions inside a request are payload positions: metadata first, then the value.
  */
@@ -142,6 +142,7 @@ struct goblin_reader {
     uint32_t ticks;
     uint32_t pass;
     bool starved; /* a request found no buffer for what it could read */
+    bool gathers; /* reads are prepared, and submitted for several requests at once */
 };
 
 /* ---- tail.c -------------------------------------------------------------------------------- */

@@ -128,22 +128,27 @@ static void land(void *arg, int result, const struct goblin_info *info)
     flight->result = result;
 }
 
+static void prepare_flight(struct gb_world *world, struct flight *flight, unsigned i)
+{
+    static const uint64_t numbers[] = {7, 6, 3, 2, 8, 0};
+    flight->seed = world->objects[numbers[i]].now.seed;
+    flight->request = (struct goblin_request){
+        .key = gb_key_at(&flight->key, numbers[i]),
+        .on_chunk = fly_on,
+        .on_done = land,
+        .arg = flight,
+    };
+}
+
 /* Several requests in flight; what the first of them that failed says. */
 static int get_at_once(struct gb_world *world)
 {
-    static const uint64_t numbers[] = {7, 6, 3, 2, 8, 0};
     struct flight flights[6] = {0};
     struct goblin_reader *reader = world->fixture->reader;
     int answer = GOBLIN_OK;
     for (unsigned i = 0; i < 6; i++) {
         struct flight *flight = &flights[i];
-        flight->seed = world->objects[numbers[i]].now.seed;
-        flight->request = (struct goblin_request){
-            .key = gb_key_at(&flight->key, numbers[i]),
-            .on_chunk = fly_on,
-            .on_done = land,
-            .arg = flight,
-        };
+        prepare_flight(world, flight, i);
         int rc = goblin_submit(reader, &flight->request);
         if (rc < 0) {
             flight->done = true;
@@ -162,6 +167,25 @@ static int get_at_once(struct gb_world *world)
     for (unsigned i = 0; i < 6; i++) {
         assert_true(flights[i].done);
         answer = flights[i].result < 0 ? flights[i].result : answer;
+    }
+    return answer;
+}
+
+/* The same in one call. */
+static int get_many(struct gb_world *world)
+{
+    struct flight flights[6] = {0};
+    struct goblin_request requests[6];
+    int results[6];
+    for (unsigned i = 0; i < 6; i++) {
+        prepare_flight(world, &flights[i], i);
+        requests[i] = flights[i].request;
+    }
+    int answer = goblin_get_many(world->fixture->reader, requests, 6, results);
+    for (unsigned i = 0; i < 6; i++) {
+        assert_true(flights[i].done);
+        assert_int_equal(flights[i].result, results[i]);
+        answer = answer == GOBLIN_OK && results[i] < 0 ? results[i] : answer;
     }
     return answer;
 }
@@ -268,6 +292,8 @@ int main(void)
          GB_LOOP_REAL},
         {"eventfd by threads", by_plain_reads, start_cold_with_threads, ask_for_eventfd,
          GB_LOOP_REAL},
+        {"many gets", NULL, start_cold, get_many, GB_LOOP_REAL},
+        {"many gets by threads", by_plain_reads, start_cold_with_threads, get_many, GB_LOOP_REAL},
         {"eventfd", NULL, NULL, ask_for_eventfd, GB_LOOP_REAL},
         {"reader", NULL, start_cold_without_reader, make_reader, GB_LOOP_REAL},
         {"readers that come and go", NULL, start_cold, make_and_destroy_readers, 0},
