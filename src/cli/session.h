@@ -18,6 +18,7 @@ struct gb_session_settings {
     const char *heads_dir;
     bool degraded;
     int io;        /* enum goblin_io */
+    int caching;   /* enum goblin_caching */
     int residency; /* enum goblin_residency */
     int log;       /* enum goblin_log_level */
     int admit;     /* enum goblin_admit */

@@ -57,6 +57,7 @@ expect 2 'put: too few operands; usage: goblin put DIR KEY FILE|-' goblin put st
 expect 2 'get: too many operands' goblin get store key more
 expect 2 '--memory 1M: at least 8M' goblin get store key --memory 1M
 expect 2 '--io fast: give one of auto|uring|sync' goblin get store key --io fast
+expect 2 '--caching none: give one of direct|buffered' goblin get store key --caching none
 expect 2 '--admit never: give one of all|second' goblin get store key --admit never
 expect 2 '--write-budget 10K: at least 1M' goblin get store key --write-budget 10K
 expect 2 "'store,': a directory's name is empty" goblin get store, key
@@ -102,6 +103,11 @@ done
 make_file value 3000000
 expect 0 '' goblin put store file value --durability synced
 expect 0 '' goblin get store file -o copy
+same copy value
+expect 0 '' goblin put store file value --caching buffered
+expect 0 '' goblin get store file -o copy --caching direct
+same copy value
+expect 0 '' goblin get store file -o copy --caching buffered
 same copy value
 expect 1 "'nothing': no such object" goblin get store nothing -o copy
 same copy value

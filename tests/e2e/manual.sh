@@ -89,6 +89,7 @@ completes stats --memory 64M st
 completes --memory get store key --m
 completes --if-absent put store key file --if
 completes uring put --io ''
+completes buffered serve --caching bu
 completes synced put --durability = s
 completes "$GOBLIN_SOURCE/docs" get "$GOBLIN_SOURCE/do"
 completes "$GOBLIN_SOURCE/LICENSE" put store key "$GOBLIN_SOURCE/LIC"
