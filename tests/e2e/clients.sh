@@ -1,17 +1,22 @@
 #!/usr/bin/env bash
-# The packaged clients of other languages against the server's memcached port: each does all that it
-# can, a value of 3 MB among it, which curl must then find byte for byte, and looks once more when
-# the server's clock has moved on. Those that are not installed are left out and named; Go's is
-# looked for with CLIENTS_ALL=yes only (make clients), for its compiler is half a gigabyte.
+# The packaged clients of other languages against the server's memcached port, one of them over TLS,
+# too: each does all that it can, a value of 3 MB among it, which curl must then find byte for byte,
+# and looks once more when the server's clock has moved on. Those that are not installed are left out
+# and named; Go's is looked for with CLIENTS_ALL=yes only (make clients), for its compiler is half a
+# gigabyte.
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=tests/e2e/lib_http.sh
 . "$here/lib_http.sh"
 need curl
+need openssl
 
 head -c 3000001 /dev/urandom >large
-serve --memcache 127.0.0.1:0 --test-clock
-address=$(sed -n 's/^memcache //p' ports)
+openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 30 -keyout key.pem \
+    -out cert.pem -subj /CN=goblin -addext subjectAltName=IP:127.0.0.1 2>/dev/null
+serve --memcache 127.0.0.1:0 --memcache-tls 127.0.0.1:0 --certificate cert.pem:key.pem --test-clock
+address=$(sed -n 's/^memcache //p' ports | sed -n 1p)
+tls=$(sed -n 's/^memcache //p' ports | sed -n 2p)
 http=$(sed -n 's/^http //p' ports)
 python=/usr/bin/python3
 
@@ -28,6 +33,8 @@ client() { # name, how to see that it is there, how to call it
 for module in pylibmc pymemcache memcache; do
     client "$module" "$python -c 'import $module'" "$python $here/clients/client.py $module"
 done
+client pymemcache-tls "$python -c 'import pymemcache'" \
+    "env CA=cert.pem $python $here/clients/client.py pymemcache-tls"
 client perl 'perl -MCache::Memcached -e 1' "perl $here/clients/client.pl Cache::Memcached"
 client perl-fast 'perl -MCache::Memcached::Fast -e 1' \
     "perl $here/clients/client.pl Cache::Memcached::Fast"
@@ -40,11 +47,13 @@ fi
 [ ${#clients[@]} -gt 0 ] || { echo 'skipped: there is no client'; exit 77; }
 
 run() { # phase
-    local each
+    local each at
     for each in "${clients[@]}"; do
+        at=$address
+        [ "${each%%:*}" != pymemcache-tls ] || at=$tls
         checks=$((checks + 1))
         # shellcheck disable=SC2086 # a command and its words
-        timeout 120 ${each#*:} "${address%:*}" "${address##*:}" large "$1" >said 2>&1 ||
+        timeout 120 ${each#*:} "${at%:*}" "${at##*:}" large "$1" >said 2>&1 ||
             fail "${each%%:*}, $1: $(tail -n 5 said)"
         grep -q "^${each%%:*}: [1-9][0-9]* checks" said || fail "${each%%:*} said $(cat said)"
     done

@@ -1,9 +1,13 @@
 #!/usr/bin/python3
-"""A Python client against the server: client.py pylibmc|pymemcache|memcache HOST PORT FILE PHASE
+"""A Python client against the server:
+client.py pylibmc|pymemcache|pymemcache-tls|memcache HOST PORT FILE PHASE
 
 PHASE first: everything that the client can do, FILE as a large value among it.
 PHASE after: what the first left behind, after the server's clock has moved on by 100 s.
+pymemcache-tls trusts the certificate in CA and no other.
 """
+import os
+import ssl
 import sys
 
 which, host, port, path, phase = sys.argv[1:]
@@ -24,9 +28,10 @@ def key(text):
     return "%s-%s" % (name, text)
 
 
-if which == "pymemcache":
+if which in ("pymemcache", "pymemcache-tls"):
     from pymemcache.client.base import Client
-    client = Client((host, int(port)), default_noreply=False, timeout=60)
+    tls = ssl.create_default_context(cafile=os.environ["CA"]) if which.endswith("tls") else None
+    client = Client((host, int(port)), default_noreply=False, timeout=60, tls_context=tls)
     set_many = lambda values, time: client.set_many(values, expire=time)
     touch = lambda k, time: client.touch(k, expire=time)
     get_cas, do_cas = client.gets, lambda k, value, token: client.cas(k, value, token)
