@@ -80,6 +80,7 @@ clients: need-clients ## every client and tool of others against the server, in 
 	@scripts/build dev goblin
 	CLIENTS_ALL=yes GOBLIN=$(CURDIR)/build/dev/goblin bash tests/e2e/clients.sh
 	CLIENTS_ALL=yes GOBLIN=$(CURDIR)/build/dev/goblin bash tests/e2e/http_tools.sh
+	CLIENTS_ALL=yes GOBLIN=$(CURDIR)/build/dev/goblin bash tests/e2e/http_caches.sh
 
 format: need-test ## put every C file into the house's shape
 	scripts/check-format --fix
