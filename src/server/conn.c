@@ -320,6 +320,7 @@ void gb_conn_cut(struct gb_conn *conn, enum gb_conn_end why)
         }
     }
     conn->closed = true;
+    conn->why = why;
     gb_metrics_end(loop->metrics, why);
     gb_wheel_drop(&loop->wheel, &conn->input_deadline);
     gb_wheel_drop(&loop->wheel, &conn->stall_deadline);
@@ -346,6 +347,16 @@ void gb_conn_finish(struct gb_conn *conn)
     if (!conn->in_turn) {
         gb_conn_mark_dirty(conn);
     }
+}
+
+bool gb_conn_is_finishing(const struct gb_conn *conn)
+{
+    return conn->finishing;
+}
+
+void gb_conn_listen(struct gb_conn *conn)
+{
+    conn->listens = true;
 }
 
 /* ---- what it waits for --------------------------------------------------------------------- */
@@ -410,7 +421,7 @@ static bool is_ours_to_move(const struct gb_conn *conn)
     bool upload_waits = conn->upload != NULL && !gb_conn_wants_input(conn);
     return !conn->shaking &&
            (conn->sends != NULL || conn->main.first != NULL || conn->waiting || upload_waits ||
-            (conn->pauses > 0 && conn->upload == NULL) || conn->is_ready);
+            (conn->pauses > 0 && conn->upload == NULL) || conn->is_ready || conn->listens);
 }
 
 static void input_fired(struct gb_deadline *deadline)
@@ -495,6 +506,11 @@ const struct gb_listener *gb_conn_listener(const struct gb_conn *conn)
 bool gb_conn_is_closed(const struct gb_conn *conn)
 {
     return conn->closed;
+}
+
+enum gb_conn_end gb_conn_why_closed(const struct gb_conn *conn)
+{
+    return conn->why;
 }
 
 const char *gb_conn_peer(const struct gb_conn *conn)

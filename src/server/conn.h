@@ -81,9 +81,9 @@ struct gb_conn_ops {
      * it is sent if the socket takes it at once. May be NULL. */
     void (*on_cut)(struct gb_conn *conn, enum gb_conn_end why);
 
-    /* The socket is closed. Nothing but gb_conn_state, gb_conn_loop, gb_conn_is_closed and
-     * gb_conn_resume may be called from here on. The state lives until pauses and references are
-     * over. May be NULL. */
+    /* The socket is closed. Nothing but gb_conn_resume and what only tells of the connection
+     * (gb_conn_state, gb_conn_why_closed …) may be called from here on. The state lives until pauses
+     * and references are over. May be NULL. */
     void (*on_close)(struct gb_conn *conn);
 
     /* The memory goes now; the last call. May be NULL. */
@@ -101,6 +101,8 @@ void *gb_conn_state(struct gb_conn *conn);
 struct gb_loop *gb_conn_loop(const struct gb_conn *conn);
 const struct gb_listener *gb_conn_listener(const struct gb_conn *conn);
 bool gb_conn_is_closed(const struct gb_conn *conn);
+/* Of a connection that is closed. */
+enum gb_conn_end gb_conn_why_closed(const struct gb_conn *conn);
 
 /* The peer as text: "127.0.0.1:51234", "unix". Lives as long as the connection. */
 const char *gb_conn_peer(const struct gb_conn *conn);
@@ -115,6 +117,10 @@ struct gb_conn *gb_conn_next(const struct gb_loop *loop, const struct gb_conn *c
 
 /* Takes no more commands; closes when all output is sent. */
 void gb_conn_finish(struct gb_conn *conn);
+bool gb_conn_is_finishing(const struct gb_conn *conn);
+
+/* From here on the client is only told things: it is not idle when it says nothing. */
+void gb_conn_listen(struct gb_conn *conn);
 
 /* Closes at once, counting why. on_close is called before it returns. */
 void gb_conn_cut(struct gb_conn *conn, enum gb_conn_end why);

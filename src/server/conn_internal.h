@@ -120,7 +120,9 @@ struct gb_conn {
 
     unsigned refs; /* 1 for being open */
     unsigned pauses;
+    enum gb_conn_end why; /* once it is closed */
     bool closed;
+    bool listens;   /* all that is expected of the client: it is never idle */
     bool finishing; /* no more commands; closes when all is sent */
     bool ended;     /* the peer sends no more */
     bool shaking;   /* hands, by TLS: nothing else happens before that is done */

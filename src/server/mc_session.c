@@ -401,7 +401,7 @@ static int on_open(struct gb_conn *conn)
     session->home = gb_memcache_home(listener->options, gb_conn_loop(conn));
     session->authenticated = session->home->auth == NULL;
     gb_mc_parser_init(&session->parser, session->home->memcache->options.value_max_bytes);
-    gb_mc_watch_connection(session, "conn_new");
+    gb_mc_watch_opened(session);
     return GOBLIN_OK;
 }
 
@@ -417,7 +417,7 @@ static void on_close(struct gb_conn *conn)
     gb_mc_put_close(session);
     gb_mc_dump_close(session);
     gb_mc_watch_end(session);
-    gb_mc_watch_connection(session, "conn_close");
+    gb_mc_watch_closed(session);
 }
 
 const struct gb_conn_ops gb_mc_session_ops = {

@@ -68,6 +68,7 @@ void gb_mc_watch_begin(struct gb_mc_session *session)
     *watcher = (struct gb_mc_watcher){.next = home->watchers, .session = session, .topics = topics};
     home->watchers = watcher;
     session->watcher = watcher;
+    gb_conn_listen(session->conn);
     note_topics(home);
     session->event.request.noreply = false;
     gb_mc_session_say(session, GB_MC_LITERAL("OK"));
@@ -241,11 +242,50 @@ void gb_mc_watch_mutation_line(struct gb_mc_session *session, const char *status
     }
 }
 
-void gb_mc_watch_connection_line(struct gb_mc_session *session, const char *type)
+/* As memcached tells them: the port apart, and none of a unix socket. */
+static void add_peer(struct line *line, const struct gb_mc_session *session)
+{
+    const char *peer = gb_conn_peer(session->conn);
+    const char *port = strrchr(peer, ':');
+    size_t len = port != NULL ? (size_t)(port - peer) : strlen(peer);
+    if (peer[0] == '[' && len > 2) {
+        peer++;
+        len -= 2;
+    }
+    add(line, " rip=%.*s rport=%s transport=%s", (int)len, peer, port != NULL ? port + 1 : "0",
+        gb_conn_listener(session->conn)->is_unix ? "local" : "tcp");
+}
+
+void gb_mc_watch_opened_line(struct gb_mc_session *session)
 {
     struct line line;
-    begin_line(&line, session, type);
-    add(&line, " peer=%s transport=%s cfd=%d", gb_conn_peer(session->conn),
-        gb_conn_listener(session->conn)->is_unix ? "unix" : "tcp", gb_conn_fd(session->conn));
+    begin_line(&line, session, "conn_new");
+    add_peer(&line, session);
+    add(&line, " cfd=%d", gb_conn_fd(session->conn));
+    end_line(&line, session, GB_MC_WATCH_CONNECTIONS);
+}
+
+static const char *reason_of(const struct gb_conn *conn)
+{
+    switch (gb_conn_why_closed(conn)) {
+    case GB_CONN_END_client:
+        return "normal";
+    case GB_CONN_END_session: /* after quit, or because of what was said */
+        return gb_conn_is_finishing(conn) ? "normal" : "error";
+    case GB_CONN_END_idle:
+        return "idle_timeout";
+    case GB_CONN_END_drained:
+        return "shutdown";
+    default:
+        return "error";
+    }
+}
+
+void gb_mc_watch_closed_line(struct gb_mc_session *session)
+{
+    struct line line;
+    begin_line(&line, session, "conn_close");
+    add_peer(&line, session);
+    add(&line, " reason=%s cfd=%d", reason_of(session->conn), gb_conn_fd(session->conn));
     end_line(&line, session, GB_MC_WATCH_CONNECTIONS);
 }

@@ -20,7 +20,8 @@ void gb_mc_watch_end(struct gb_mc_session *session);
 void gb_mc_watch_fetch_line(struct gb_mc_session *session, const struct gb_mc_request *request,
                             const struct goblin_info *info);
 void gb_mc_watch_mutation_line(struct gb_mc_session *session, const char *status);
-void gb_mc_watch_connection_line(struct gb_mc_session *session, const char *type);
+void gb_mc_watch_opened_line(struct gb_mc_session *session);
+void gb_mc_watch_closed_line(struct gb_mc_session *session);
 
 static inline bool gb_mc_watch_wants(const struct gb_mc_session *session, unsigned topics)
 {
@@ -44,10 +45,17 @@ static inline void gb_mc_watch_mutation(struct gb_mc_session *session, const cha
     }
 }
 
-static inline void gb_mc_watch_connection(struct gb_mc_session *session, const char *type)
+static inline void gb_mc_watch_opened(struct gb_mc_session *session)
 {
     if (gb_mc_watch_wants(session, GB_MC_WATCH_CONNECTIONS)) {
-        gb_mc_watch_connection_line(session, type);
+        gb_mc_watch_opened_line(session);
+    }
+}
+
+static inline void gb_mc_watch_closed(struct gb_mc_session *session)
+{
+    if (gb_mc_watch_wants(session, GB_MC_WATCH_CONNECTIONS)) {
+        gb_mc_watch_closed_line(session);
     }
 }
 

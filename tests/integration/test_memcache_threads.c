@@ -484,6 +484,7 @@ static void watch__is_told_of_what_happens_on_every_loop(void **state)
 {
     struct gb_serve *serve = *state;
     serve->options.threads = 3;
+    serve->options.limits.idle_ms = 30000; /* of which watchers are free */
     start(serve);
     int watcher = gb_client_open(serve);
     ask(watcher, "watch fetchers mutations deletions\r\n", "OK\r\n");
@@ -507,9 +508,20 @@ static void watch__is_told_of_what_happens_on_every_loop(void **state)
              2); /* else it hears of a close before its time */
     ask(connections, "watch connevents\r\n", "OK\r\n");
     int fd = gb_client_open(serve);
-    expect_event(connections, "type=conn_new", "transport=tcp");
+    expect_event(connections, "type=conn_new rip=127.0.0.1 rport=", " transport=tcp cfd=");
     (void)close(fd);
-    expect_event(connections, "type=conn_close", "transport=tcp");
+    expect_event(connections,
+                 "type=conn_close rip=127.0.0.1 rport=", " transport=tcp reason=normal cfd=");
+    fd = gb_client_open(serve);
+    expect_event(connections, "type=conn_new", "transport=tcp");
+    ask(fd, "quit\r\n", "");
+    expect_event(connections, "type=conn_close", "reason=normal");
+    (void)close(fd);
+    fd = gb_client_open(serve);
+    expect_event(connections, "type=conn_new", "transport=tcp");
+    gb_await((gb_serve_advance(serve, 1000), gb_serve_ended(serve, GB_CONN_END_idle) == 1));
+    expect_event(connections, "type=conn_close", "reason=idle_timeout");
+    (void)close(fd);
     (void)close(watcher);
     (void)close(connections);
 }
