@@ -82,8 +82,8 @@ struct gb_conn_ops {
     void (*on_cut)(struct gb_conn *conn, enum gb_conn_end why);
 
     /* The socket is closed. Nothing but gb_conn_resume and what only tells of the connection
-     * (gb_conn_state, gb_conn_why_closed …) may be called from here on. The state lives until pauses
-     * and references are over. May be NULL. */
+     * (gb_conn_state, gb_conn_why_closed …) may be called from here on. The state lives until
+     * pauses and references are over. May be NULL. */
     void (*on_close)(struct gb_conn *conn);
 
     /* The memory goes now; the last call. May be NULL. */
