@@ -528,7 +528,7 @@ static uint64_t summary_room(const struct gb_lane *lane)
     return lane->summary_len + gb_units(lane->summary_len) * GB_SUM_SIZE;
 }
 
-int gb_lane_wait(struct gb_lane *lane, enum gb_claim claim)
+static int wait_for_room(struct gb_lane *lane, enum gb_claim claim)
 {
     struct goblin *store = lane->store;
     struct gb_segments *segments = &store->segments;
@@ -565,6 +565,21 @@ int gb_lane_wait(struct gb_lane *lane, enum gb_claim claim)
     }
     (void)pthread_mutex_unlock(&segments->lock);
     gb_lane_lock(lane);
+    return rc;
+}
+
+int gb_lane_wait(struct gb_lane *lane, enum gb_claim claim)
+{
+    int rc = wait_for_room(lane, claim);
+    bool cache = lane->store->options.mode == GOBLIN_MODE_CACHE;
+    if (rc == -ENOSPC && cache && lane->segment != NULL && lane->kept_for == GB_CLAIM_PLAIN &&
+        atomic_load(&lane->segment->pending) == 0) {
+        /* It found nothing to evict: what the lane is filling is all that can leave. */
+        rc = gb_lane_seal(lane);
+        rc = rc < 0 ? rc : wait_for_room(lane, claim);
+        /* The segment into which the cleaner moved what stays will do as well. */
+        rc = rc == -ENOSPC && lane->segment != NULL ? 0 : rc;
+    }
     return rc;
 }
 

@@ -109,11 +109,38 @@ static void delete__finds_room_in_a_full_store(void **state)
     fill_and_empty(64, 4, false);
 }
 
+/* A cache has two files when others take the rest, and one of them is for what is moved. */
+static void cache__goes_on_with_one_segment_and_a_spare_one(void **state)
+{
+    struct gb_simstore *sim = *state;
+    sim->options.dir_count = 1;
+    sim->options.size_bytes = 16 * GB_MIB;
+    sim->options.lanes = 1;
+    sim->options.mode = GOBLIN_MODE_CACHE;
+    gb_simstore_open(sim);
+    gb_simstore_put(sim, 0, 5000);
+    simdisk_fill(sim->disk, GB_MIB + GB_MIB / 2);
+    const struct goblin_put_options written = {.durability = GOBLIN_DURABILITY_WRITTEN};
+    for (uint64_t i = 1; i < 2000; i++) {
+        int rc = gb_simstore_try_put(sim, i, 5000, i, GOBLIN_DURABILITY_WRITTEN);
+        assert_int_equal(rc, GOBLIN_OK);
+        gb_simstore_expect(sim, i, 5000, i);
+        if (i % 3 == 0) {
+            struct gb_key key;
+            rc = goblin_delete(sim->store, gb_key_at(&key, i), &written);
+            assert_true(rc == GOBLIN_OK || rc == GOBLIN_MISS); /* evicted for its own tombstone */
+            assert_false(gb_simstore_has(sim, i));
+        }
+    }
+    simdisk_set_capacity(sim->disk, SIMDISK_CAPACITY);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(delete__finds_room_when_others_fill_the_file_system),
         cmocka_unit_test(delete__finds_room_in_a_full_store),
+        GB_ON_A_SIMULATED_DISK(cache__goes_on_with_one_segment_and_a_spare_one),
     };
     return cmocka_run_group_tests_name("full_disk", tests, NULL, NULL);
 }

@@ -65,6 +65,8 @@ static void store__keeps_its_promises_through_crashes_that_broke_them(void **sta
         7000673,
         /* A put waited for ever behind a failing segment that was kept for what is moved. */
         300002299,
+        /* Others left a cache two files, and nothing to evict but what it was filling. */
+        8800002354,
         /* An expiry was on a drive that failed when a cache forgot what it expired. */
         3736888587,
         /* Others filled the file system, and a lane had no segment for its deletes. */
