@@ -6,8 +6,10 @@
 #include "base/rng.h"
 #include "lib/fixture.h"
 #include "lib/pattern.h"
+#include "lib/sanitized.h"
 
 #define STORE_BYTES (48 * GB_MIB)
+#define HOT_ROUNDS  (GB_SANITIZED ? 80u : 200u)
 
 static void open_mode(struct gb_fixture *fixture, enum goblin_mode mode)
 {
@@ -191,7 +193,7 @@ static void cache__hot_overwrites_never_push_out_what_is_cold(void **state)
     struct gb_fixture *fixture = *state;
     open_mode(fixture, GOBLIN_MODE_CACHE);
     uint64_t cold = fill(fixture, STORE_BYTES * 70 / 100);
-    for (unsigned round = 0; round < 200; round++) {
+    for (unsigned round = 0; round < HOT_ROUNDS; round++) {
         for (uint64_t hot = 0; hot < 1000; hot++) {
             assert_int_equal(gb_fixture_put(fixture, 1000000 + hot, 500 + hot, round), GOBLIN_OK);
         }
@@ -201,7 +203,7 @@ static void cache__hot_overwrites_never_push_out_what_is_cold(void **state)
         gb_fixture_expect(fixture, number, size_at(number), number);
     }
     for (uint64_t hot = 0; hot < 1000; hot++) {
-        gb_fixture_expect(fixture, 1000000 + hot, 500 + hot, 199);
+        gb_fixture_expect(fixture, 1000000 + hot, 500 + hot, HOT_ROUNDS - 1);
     }
 }
 

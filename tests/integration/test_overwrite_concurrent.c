@@ -14,7 +14,7 @@
 
 #define KEYS       60u
 #define THREADS    3u
-#define OPERATIONS (GB_SANITIZED ? 400u : 1200u)
+#define OPERATIONS (GB_SANITIZED ? 250u : 1200u)
 
 /* What a value's seed says: the key, and a number that also gives the size. */
 static uint64_t seed_of(uint64_t key, uint64_t number)

@@ -16,7 +16,7 @@
 #define STEADY   1500u /* keys with even numbers, which stay */
 #define WRITERS  2u
 #define SCANNERS 2u
-#define CHANGES  (GB_SANITIZED ? 15000u : 60000u)
+#define CHANGES  (GB_SANITIZED ? 10000u : 60000u)
 
 struct crew {
     struct gb_fixture *fixture;
