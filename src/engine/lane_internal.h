@@ -1,4 +1,4 @@
-/* What lane.c and lane_sync.c share. All with the lane locked. */
+/* What the files of a lane share. All with the lane locked. */
 #ifndef GB_ENGINE_LANE_INTERNAL_H
 #define GB_ENGINE_LANE_INTERNAL_H
 
@@ -38,6 +38,17 @@ void gb_lane_advance(struct gb_lane *lane, struct gb_segment *segment);
 
 /* Closes the open segment for appends; its footer follows in gb_lane_settle. */
 int gb_lane_seal(struct gb_lane *lane);
+
+/* Opens another one that leaves to others what the claim must leave. */
+int gb_lane_open_segment(struct gb_lane *lane, enum gb_claim claim);
+
+/* What the rest of the summary takes; what others have appended while the lane was unlocked
+ * counts. */
+uint64_t gb_lane_summary_room(const struct gb_lane *lane);
+/* The end of the segment, which is left to deletes where the reserve has not one for each lane. */
+uint64_t gb_lane_kept_end(const struct gb_lane *lane, enum gb_claim claim);
+/* Whether the open segment takes so many bytes more. */
+bool gb_lane_has_room(struct gb_lane *lane, uint64_t need, enum gb_claim claim);
 
 /* An open segment with `need` bytes left. May unlock and lock the lane. */
 int gb_lane_ready(struct gb_lane *lane, uint64_t need, enum gb_claim claim);

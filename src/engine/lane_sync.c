@@ -10,18 +10,6 @@
 
 #define RESCUES_MAX 8u /* abandoned segments in a row before a write is given up */
 
-uint32_t gb_lane_reserve_segments(const struct goblin *store, enum gb_claim claim)
-{
-    if (claim == GB_CLAIM_MOVE) {
-        return 0;
-    }
-    if (claim == GB_CLAIM_DELETE || store->options.mode == GOBLIN_MODE_CACHE) {
-        return 1;
-    }
-    /* One for the cleaner and one for each lane's deletes, as far as that is a small part. */
-    return (uint32_t)gb_min(gb_max(2, store->segments.count / 8), store->lane_count + 1);
-}
-
 void gb_lane_advance(struct gb_lane *lane, struct gb_segment *segment)
 {
     uint64_t written = segment == lane->segment ? lane->position : segment->used_bytes;
