@@ -234,11 +234,22 @@ static void fail(struct gb_get *get, const struct gb_piece *piece, int reason)
     gb_get_end(get, seen ? GOBLIN_ECORRUPT : GOBLIN_MISS);
 }
 
+/* A read for several has failed, perhaps not for this one's bytes. */
+static void read_alone(struct gb_get *get, struct gb_piece *piece)
+{
+    get->plan_at = piece->from;
+    gb_tail_release(get, piece, false);
+}
+
 /* The oldest piece has come. True: the request goes on. */
 static bool take_piece(struct gb_get *get)
 {
     struct gb_piece *piece = &get->pieces[get->piece_head];
     int rc = gb_tail_verify(get, piece);
+    if (rc == -EIO && piece->run != NULL) {
+        read_alone(get, piece);
+        return true;
+    }
     if (rc < 0) {
         fail(get, piece, rc);
         return false;
@@ -260,8 +271,13 @@ static bool take_piece(struct gb_get *get)
 static bool piece_ready(const struct gb_get *get)
 {
     const struct gb_piece *piece = &get->pieces[get->piece_head];
-    return get->piece_count > 0 && piece->state == GB_PIECE_READY &&
-           (piece->window == NULL || !piece->window->reading);
+    if (get->piece_count == 0 || get->waits) {
+        return false;
+    }
+    if (piece->run != NULL) {
+        return !piece->run->reading;
+    }
+    return piece->state == GB_PIECE_READY && (piece->window == NULL || !piece->window->reading);
 }
 
 bool gb_get_advance(struct gb_get *get)
@@ -279,7 +295,7 @@ bool gb_get_advance(struct gb_get *get)
         int rc = gb_tail_plan(get);
         if (rc < 0) {
             fail(get, NULL, rc);
-        } else if (get->deliver_at >= get->end && get->piece_count == 0 &&
+        } else if (!get->waits && get->deliver_at >= get->end && get->piece_count == 0 &&
                    get->plan_at >= get->end && hand_empty(get)) {
             gb_get_end(get, GOBLIN_OK);
         }
@@ -430,16 +446,25 @@ static void submit_reads(struct goblin_reader *reader)
     }
 }
 
-/* What is not resident: plan, submit, and while the device works ask for room in RAM. */
-static void read_tail(struct gb_get *get, const struct goblin_request *request)
+/* Whether anything has to be read, and from where on. */
+static bool has_tail(struct gb_get *get, const struct goblin_request *request)
 {
-    struct goblin_reader *reader = get->reader;
     get->plan_at = gb_max(get->start, get->resident);
     if ((get->want_meta && get->resident < get->meta_len) || request->offset == 0) {
         get->plan_at = get->resident;
     }
-    if (get->plan_at >= get->end || (request->flags & GOBLIN_GET_RESIDENT) != 0) {
-        get->plan_at = get->end;
+    if (get->plan_at < get->end && (request->flags & GOBLIN_GET_RESIDENT) == 0) {
+        return true;
+    }
+    get->plan_at = get->end;
+    return false;
+}
+
+/* What is not resident: plan, submit, and while the device works ask for room in RAM. */
+static void read_tail(struct gb_get *get, const struct goblin_request *request)
+{
+    struct goblin_reader *reader = get->reader;
+    if (!has_tail(get, request)) {
         bool whole = get->deliver_at >= get->end;
         gb_tally_add(&reader->tally, GB_COUNT_hits_resident, whole);
         if (!whole || hand_empty(get)) {
@@ -480,6 +505,9 @@ static struct gb_get *take_get(struct goblin_reader *reader, struct goblin_reque
     get->handed = false;
     get->first_planned = false;
     get->tail_handed = false;
+    get->waits = false;
+    get->reads = false;
+    get->run = NULL;
     get->extent_count = 1;
     get->plan_at = 0;
     get->accesses = 0;
@@ -508,6 +536,61 @@ void gb_get_start(struct goblin_reader *reader, struct goblin_request *request, 
         return;
     }
     read_tail(get, request);
+}
+
+/* ---- requests of a scan ------------------------------------------------------------------- */
+
+void gb_get_start_ahead(struct goblin_reader *reader, struct goblin_request *request, uint64_t hash,
+                        struct gb_run *run)
+{
+    struct gb_get *get = take_get(reader, request, NULL, NULL);
+    gb_tally_add(&reader->tally, GB_COUNT_gets, (request->flags & GOBLIN_GET_QUIET) == 0);
+    get->waits = true;
+    int rc = look_up(get, request, hash);
+    if (rc < 0) {
+        gb_get_end(get, rc == GOBLIN_ECANCELED ? GOBLIN_MISS : rc);
+        gb_get_recycle(get);
+        return;
+    }
+    if (!has_tail(get, request)) {
+        return;
+    }
+    get->reads = true;
+    get->run = run;
+    rc = gb_tail_plan(get);
+    get->run = NULL;
+    if (rc < 0) {
+        fail(get, NULL, rc);
+        gb_get_recycle(get);
+    } else if (run == NULL || !run->shared) {
+        /* Of a run that brings others, too, no read is saved by having this one in RAM. */
+        admit(get, request);
+    }
+}
+
+bool gb_get_planned(const struct goblin_request *request)
+{
+    const struct gb_get *get = request->internal;
+    return get->plan_at >= get->end;
+}
+
+void gb_get_take_turn(struct goblin_request *request)
+{
+    struct gb_get *get = request->internal;
+    get->waits = false;
+    if (!answer_head(get)) {
+        gb_get_recycle(get);
+    } else if (!get->reads) {
+        read_tail(get, request);
+    } else {
+        (void)gb_get_advance(get);
+    }
+}
+
+bool gb_get_starves(const struct goblin_request *request)
+{
+    const struct gb_get *get = request->internal;
+    return get->piece_count == 0 && get->plan_at < get->end && get->reader->buffers_free == 0;
 }
 
 /* ---- held chunks --------------------------------------------------------------------------- */

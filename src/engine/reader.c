@@ -16,7 +16,7 @@
 static int make_queue(struct goblin_reader *reader, unsigned threads)
 {
     struct gb_io *io = reader->store->io;
-    unsigned depth = reader->buffer_count + 2 * reader->get_count;
+    unsigned depth = reader->buffer_count + 2 * reader->get_count + GB_RUNS_READING;
     int rc = io->ops->queue_create(io, depth, &reader->queue);
     if (rc < 0 || threads == 0 || !reader->queue->io->ops->submit_waits) {
         return rc;
@@ -62,6 +62,7 @@ static void destroy(struct goblin_reader *reader)
     if (reader->queue != NULL) {
         reader->queue->io->ops->queue_destroy(reader->queue);
     }
+    gb_value_scan_free(reader);
     gb_iomem_unmap(reader->memory, reader->memory_bytes);
     for (unsigned i = 0; reader->gets != NULL && i < reader->get_count; i++) {
         free(reader->gets[i].windows[0].data);
@@ -152,6 +153,19 @@ void goblin_reader_destroy(struct goblin_reader *reader)
     }
     (void)pthread_mutex_unlock(&store->readers_lock);
     destroy(reader);
+}
+
+unsigned gb_reader_take_buffer(struct goblin_reader *reader)
+{
+    for (unsigned i = 0; i < reader->buffer_count; i++) {
+        if (!reader->buffers[i].used) {
+            reader->buffers[i].used = true;
+            reader->buffers_free--;
+            return i;
+        }
+    }
+    GB_ASSERT(reader->buffers_free > 0);
+    return GB_NO_BUFFER;
 }
 
 void gb_reader_give_buffer(struct goblin_reader *reader, unsigned number)

@@ -2,7 +2,8 @@
  * Inside a reader: requests in progress (struct gb_get), the pieces of tail they have in flight,
  * and the windows of checksums that verify them. reader.c keeps the reader, get_small.c answers
  * what is small and resident, get.c starts all other requests and hands bytes over, get_many.c
- * starts many, tail.c plans and verifies device reads.
+ * starts many, tail.c plans and verifies device reads, run.c has those that several requests share.
+ * What one request is of a scan (scan_values.c), it reads ahead and waits for its turn.
  *
  * Positions inside a request are payload positions: metadata first, then the value.
  */
@@ -11,6 +12,7 @@
 
 #include <goblin/reader.h>
 
+#include "engine/run.h"
 #include "engine/store.h"
 
 #define GB_SMALL_MAX    2048u /* resident payloads up to this are copied rather than pinned */
@@ -49,6 +51,7 @@ enum gb_piece_state { GB_PIECE_READING, GB_PIECE_READY };
 struct gb_piece {
     struct gb_get *get;
     struct gb_window *window; /* NULL: the sums came with the bytes, or none are needed */
+    struct gb_run *run;       /* where its bytes come; NULL: it is read by itself */
     struct gb_segment *segment;
     uint64_t from; /* payload positions; from the first byte read to one behind the last */
     uint64_t to;
@@ -56,7 +59,7 @@ struct gb_piece {
     uint32_t skew;       /* where `from` lies in the buffer */
     uint32_t sums;       /* where its sums lie in the buffer, if window is NULL */
     uint32_t len;        /* bytes read */
-    uint32_t buffer;     /* GB_NO_BUFFER: it lands where goblin_load wants it */
+    uint32_t buffer;     /* GB_NO_BUFFER: it lands in a run, or where goblin_load wants it */
     unsigned char *data; /* where the read lands */
     int32_t result;
     uint8_t state;
@@ -88,6 +91,8 @@ struct gb_get {
     uint64_t deliver_at; /* next payload position to hand over */
     uint64_t plan_at;    /* next one to read */
     bool handed;         /* a chunk has been handed over */
+    bool waits;          /* for its turn: it may read, and hands nothing over */
+    bool reads;          /* and it does, or did, while it waited */
     bool busy;           /* its callback is running */
     bool free;           /* on the reader's list of free ones */
     uint32_t pass;       /* of the reader's walks, the last that met it */
@@ -105,6 +110,7 @@ struct gb_get {
     bool first_planned;
     bool tail_handed; /* the first piece has been handed over */
     struct gb_window windows[2];
+    struct gb_run *run; /* planned for its first piece; NULL: none */
 
     struct gb_promotion promotion;
 
@@ -116,6 +122,7 @@ struct gb_get {
 struct gb_chunk_buffer {
     unsigned char *data;
     struct gb_get *holder; /* the request that counts it as held */
+    uint32_t slices;       /* runs that lie in it */
     bool used;
 };
 
@@ -143,6 +150,8 @@ struct goblin_reader {
     uint32_t pass;
     bool starved; /* a request found no buffer for what it could read */
     bool gathers; /* reads are prepared, and submitted for several requests at once */
+    struct gb_value_scan *values; /* NULL until its first scan of values */
+    struct gb_runs *runs;         /* of those scans */
 };
 
 /* ---- tail.c -------------------------------------------------------------------------------- */
@@ -153,6 +162,14 @@ int gb_tail_plan(struct gb_get *get);
 
 /* Whether the piece's bytes are what was written: 0, GOBLIN_ECORRUPT or -EIO. */
 int gb_tail_verify(const struct gb_get *get, const struct gb_piece *piece);
+
+/* What a read's tag points at. */
+enum gb_tag { GB_TAG_PIECE, GB_TAG_WINDOW, GB_TAG_RUN, GB_TAGS = 4 };
+
+static inline void *gb_tail_tag(void *what, enum gb_tag tag)
+{
+    return (unsigned char *)what + tag;
+}
 
 /* An event of the reader's queue. */
 void gb_tail_complete(void *tag, int32_t result);
@@ -165,6 +182,8 @@ void gb_tail_release(struct gb_get *get, struct gb_piece *piece, bool keep_buffe
 /* Makes room for a value of `bytes` and for what a direct read may write behind it. */
 int gb_buffer_reserve(struct goblin_buffer *buffer, uint64_t bytes);
 
+/* There is a free one. */
+unsigned gb_reader_take_buffer(struct goblin_reader *reader);
 void gb_reader_give_buffer(struct goblin_reader *reader, unsigned number);
 
 /* ---- get.c --------------------------------------------------------------------------------- */
@@ -184,6 +203,27 @@ void gb_get_release_hold(struct goblin_reader *reader, uint64_t hold);
  * bytes shall land. Both may be NULL. */
 void gb_get_start(struct goblin_reader *reader, struct goblin_request *request, uint64_t hash,
                   int *answer, struct goblin_buffer *load);
+
+/* The same for a request that hands nothing over before its turn, and reads meanwhile. `run`: the
+ * one planned for it, or NULL. What it reads goes to the device at the next submit of the queue. */
+void gb_get_start_ahead(struct goblin_reader *reader, struct goblin_request *request, uint64_t hash,
+                        struct gb_run *run);
+
+/* For requests that have not ended. */
+
+/* Whether all that it will read is on its way. */
+bool gb_get_planned(const struct goblin_request *request);
+
+/* It is its turn. */
+void gb_get_take_turn(struct goblin_request *request);
+
+/* Whether it has something to read, no buffer for it, and nothing on its way. */
+bool gb_get_starves(const struct goblin_request *request);
+
+/* ---- scan_values.c ------------------------------------------------------------------------- */
+
+/* Frees what the reader's scans have kept for the next one. */
+void gb_value_scan_free(struct goblin_reader *reader);
 
 /* ---- get_small.c --------------------------------------------------------------------------- */
 

@@ -76,7 +76,7 @@ static void settle_bounds(struct gb_scan *scan, const struct goblin_range *range
     copy_slice(scan->high_bytes, &scan->high);
 }
 
-int gb_scan_begin(struct gb_scan **out, struct goblin *store, const struct goblin_range *range)
+int gb_scan_init(struct gb_scan *scan, struct goblin *store, const struct goblin_range *range)
 {
     if (store->options.ordered == GOBLIN_ORDERED_OFF) {
         return GOBLIN_EUNORDERED;
@@ -85,30 +85,16 @@ int gb_scan_begin(struct gb_scan **out, struct goblin *store, const struct gobli
         !is_bound(range->after)) {
         return GOBLIN_EKEY;
     }
-    struct gb_scan *scan = malloc(sizeof(*scan));
-    if (scan == NULL) {
-        return -ENOMEM;
-    }
-    atomic_fetch_add(&store->budget.other, sizeof(*scan));
     scan->store = store;
     scan->reverse = range->reverse;
     scan->ended = false;
-    scan->left = range->limit != 0 ? range->limit : SIZE_MAX;
     settle_bounds(scan, range);
-    *out = scan;
     return 0;
 }
 
-void gb_scan_end(struct gb_scan *scan)
-{
-    atomic_fetch_sub(&scan->store->budget.other, sizeof(*scan));
-    free(scan);
-}
-
 /* The keys of the batch that lie in the range. */
-static uint32_t within(const struct gb_scan *scan)
+static uint32_t within(const struct gb_scan *scan, const struct gb_keybatch *batch)
 {
-    const struct gb_keybatch *batch = &scan->batch;
     uint32_t count = batch->count;
     for (; count > 0; count--) {
         struct goblin_slice key = gb_keybatch_key(batch, count - 1);
@@ -121,9 +107,9 @@ static uint32_t within(const struct gb_scan *scan)
 }
 
 /* The next batch begins behind the last key of this one. */
-static void go_on(struct gb_scan *scan)
+static void go_on(struct gb_scan *scan, const struct gb_keybatch *batch)
 {
-    struct goblin_slice last = gb_keybatch_key(&scan->batch, scan->batch.count - 1);
+    struct goblin_slice last = gb_keybatch_key(batch, batch->count - 1);
     struct goblin_slice *bound = scan->reverse ? &scan->high : &scan->low;
     unsigned char *bytes = scan->reverse ? scan->high_bytes : scan->low_bytes;
     memcpy(bytes, last.data, last.len);
@@ -131,46 +117,53 @@ static void go_on(struct gb_scan *scan)
     scan->behind = true;
 }
 
-int gb_scan_next(struct gb_scan *scan)
+int gb_scan_next(struct gb_scan *scan, struct gb_keybatch *batch, size_t most)
 {
-    struct gb_ordered *ordered = &scan->store->ordered;
     struct gb_ordered_ask ask = {
         .bound = scan->reverse ? scan->high : scan->low,
         .behind = scan->behind,
         .reverse = scan->reverse,
-        .most = (uint32_t)gb_min(scan->left, GB_KEYBATCH_KEYS),
-        .batch = &scan->batch,
+        .most = (uint32_t)gb_min(most, GB_KEYBATCH_KEYS),
+        .batch = batch,
     };
+    batch->count = 0;
     if (ask.most == 0 || scan->ended) {
         return 0;
     }
-    while (!gb_ordered_copy(ordered, &ask)) {
+    while (!gb_ordered_copy(&scan->store->ordered, &ask)) {
         int rc = gb_ordered_build(scan->store);
         if (rc < 0) {
             return rc;
         }
     }
-    uint32_t count = scan->batch.count;
+    uint32_t count = batch->count;
     if (count == 0) {
+        scan->ended = true;
         return 0;
     }
-    go_on(scan);
-    scan->batch.count = within(scan);
-    scan->ended = scan->batch.count < count; /* the rest lies beyond the range */
-    return (int)scan->batch.count;
+    go_on(scan, batch);
+    batch->count = within(scan, batch);
+    scan->ended = batch->count < count; /* the rest lies beyond the range */
+    return (int)batch->count;
 }
 
 /* ---- keys with what is known of their objects ---------------------------------------------- */
 
-static int visit_batch(struct gb_scan *scan, goblin_iterate_fn visit, void *arg)
+struct tour {
+    struct gb_scan scan;
+    struct gb_keybatch batch;
+    size_t left; /* objects still wanted */
+};
+
+static int visit_batch(struct tour *tour, goblin_iterate_fn visit, void *arg)
 {
-    struct goblin *store = scan->store;
-    for (uint32_t i = 0; i < scan->batch.count; i++) {
-        struct goblin_slice key = gb_keybatch_key(&scan->batch, i);
+    struct goblin *store = tour->scan.store;
+    for (uint32_t i = 0; i < tour->batch.count; i++) {
+        struct goblin_slice key = gb_keybatch_key(&tour->batch, i);
         gb_index_prefetch(store->index, gb_index_hash(key.data, key.len));
     }
-    for (uint32_t i = 0; i < scan->batch.count; i++) {
-        struct goblin_slice key = gb_keybatch_key(&scan->batch, i);
+    for (uint32_t i = 0; i < tour->batch.count; i++) {
+        struct goblin_slice key = gb_keybatch_key(&tour->batch, i);
         struct goblin_info info;
         if (goblin_stat(store, key, &info) != GOBLIN_OK) {
             continue; /* gone since it was copied */
@@ -179,7 +172,7 @@ static int visit_batch(struct gb_scan *scan, goblin_iterate_fn visit, void *arg)
         if (rc != 0) {
             return rc;
         }
-        scan->left--;
+        tour->left--;
     }
     return 0;
 }
@@ -188,21 +181,22 @@ int goblin_scan(struct goblin *store, const struct goblin_range *range, goblin_i
                 void *arg)
 {
     static const struct goblin_range all;
-    struct gb_scan *scan = NULL;
-    int rc = gb_scan_begin(&scan, store, range != NULL ? range : &all);
-    if (rc < 0) {
-        return rc;
+    range = range != NULL ? range : &all;
+    struct tour *tour = malloc(sizeof(*tour));
+    if (tour == NULL) {
+        return -ENOMEM;
     }
-    do {
-        rc = gb_scan_next(scan);
-        if (rc > 0) {
-            int answer = visit_batch(scan, visit, arg);
-            rc = answer != 0 ? answer : rc;
-            if (answer != 0) {
-                break;
-            }
+    atomic_fetch_add(&store->budget.other, sizeof(*tour));
+    tour->left = gb_scan_limit(range);
+    int rc = gb_scan_init(&tour->scan, store, range);
+    while (rc == 0) {
+        rc = gb_scan_next(&tour->scan, &tour->batch, tour->left);
+        if (rc <= 0) {
+            break;
         }
-    } while (rc > 0);
-    gb_scan_end(scan);
+        rc = visit_batch(tour, visit, arg);
+    }
+    atomic_fetch_sub(&store->budget.other, sizeof(*tour));
+    free(tour);
     return rc != 0 ? rc : GOBLIN_OK;
 }

@@ -14,23 +14,27 @@
 
 struct gb_scan {
     struct goblin *store;
-    size_t left; /* keys still wanted */
     bool reverse;
     bool ended;
     bool behind; /* the lower bound itself is not wanted */
     struct goblin_slice low;
     struct goblin_slice high;
-    struct gb_keybatch batch;
     unsigned char low_bytes[GOBLIN_KEY_MAX];
     unsigned char high_bytes[GOBLIN_KEY_MAX];
 };
 
-/* Owns: *out until gb_scan_end; the range is copied. Errors: those of goblin_scan. */
-int gb_scan_begin(struct gb_scan **out, struct goblin *store, const struct goblin_range *range);
-void gb_scan_end(struct gb_scan *scan);
+/* 0, or what goblin_scan says of a store or a range with which it cannot begin. The range is
+ * copied; there is nothing to end. */
+int gb_scan_init(struct gb_scan *scan, struct goblin *store, const struct goblin_range *range);
 
-/* Fills scan->batch with the next keys, at most scan->left, which the caller lowers by what counts.
- * Returns how many; 0: the range is at its end. Blocks: while the set is built. */
-int gb_scan_next(struct gb_scan *scan);
+/* Fills `batch` with the next keys, `most` of them at most. Returns how many; 0: the range is at
+ * its end, or `most` is 0. Blocks: while the set is built. */
+int gb_scan_next(struct gb_scan *scan, struct gb_keybatch *batch, size_t most);
+
+/* What is left of a scan's limit: of `limit` 0, everything. */
+static inline size_t gb_scan_limit(const struct goblin_range *range)
+{
+    return range->limit != 0 ? range->limit : SIZE_MAX;
+}
 
 #endif

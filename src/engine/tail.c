@@ -52,31 +52,16 @@ static int find_extent(const struct gb_get *get, uint64_t position, struct exten
 
 /* ---- what to read -------------------------------------------------------------------------- */
 
-static int queue_read(struct gb_get *get, struct gb_segment *segment, void *buffer, uint32_t len,
-                      uint64_t offset, void *tag)
+static int queue_read(struct gb_get *get, const struct gb_operation *read)
 {
     struct goblin_reader *reader = get->reader;
-    const struct gb_operation read = {
-        .op = GB_OP_READ,
-        .file = segment->file,
-        .buffer = buffer,
-        .len = len,
-        .offset = offset,
-        .tag = tag,
-    };
-    int rc = reader->queue->io->ops->queue_prepare(reader->queue, &read);
+    int rc = reader->queue->io->ops->queue_prepare(reader->queue, read);
     if (rc == 0) {
         get->in_flight++;
         gb_tally_add(&reader->tally, GB_COUNT_device_reads, 1);
-        gb_tally_add(&reader->tally, GB_COUNT_device_read_bytes, len);
+        gb_tally_add(&reader->tally, GB_COUNT_device_read_bytes, read->len);
     }
     return rc;
-}
-
-/* Tags: pieces as they are, windows with the lowest bit set. */
-static void *window_tag(struct gb_window *window)
-{
-    return (void *)((uintptr_t)window | 1u);
 }
 
 static uint32_t alignment_of(const struct gb_get *get, const struct gb_segment *segment)
@@ -121,7 +106,15 @@ static int get_window(struct gb_get *get, const struct extent_view *view, uint64
     uint64_t most = gb_min((GB_WINDOW_BYTES - skew) / GB_SUM_SIZE, gb_units(view->len) - first);
     GB_ASSERT(most >= count);
     uint32_t len = (uint32_t)gb_align_up(skew + most * GB_SUM_SIZE, alignment);
-    int rc = queue_read(get, view->segment, spare->data, len, from, window_tag(spare));
+    const struct gb_operation read = {
+        .op = GB_OP_READ,
+        .file = view->segment->file,
+        .buffer = spare->data,
+        .len = len,
+        .offset = from,
+        .tag = gb_tail_tag(spare, GB_TAG_WINDOW),
+    };
+    int rc = queue_read(get, &read);
     if (rc < 0) {
         return rc;
     }
@@ -135,19 +128,6 @@ static int get_window(struct gb_get *get, const struct extent_view *view, uint64
     spare->refs = 1;
     *out = spare;
     return 0;
-}
-
-static unsigned take_buffer(struct goblin_reader *reader)
-{
-    for (unsigned i = 0; i < reader->buffer_count; i++) {
-        if (!reader->buffers[i].used) {
-            reader->buffers[i].used = true;
-            reader->buffers_free--;
-            return i;
-        }
-    }
-    GB_ASSERT(reader->buffers_free > 0);
-    return GB_NO_BUFFER;
 }
 
 /* Where the piece lands: at its final place in the buffer of goblin_load if that is aligned, else
@@ -165,7 +145,7 @@ static void place_piece(struct gb_get *get, struct gb_piece *piece, uint32_t ali
             return;
         }
     }
-    piece->buffer = take_buffer(reader);
+    piece->buffer = gb_reader_take_buffer(reader);
     piece->data = reader->buffers[piece->buffer].data;
 }
 
@@ -201,22 +181,22 @@ static int fetch_unwritten(struct gb_get *get, struct gb_piece *piece,
     return rc;
 }
 
-static int plan_piece(struct gb_get *get, const struct extent_view *view, struct gb_piece *piece)
+/* Chooses the stretch from the next position on that one read brings. True: its sums come along. */
+static bool choose_piece(struct gb_get *get, const struct extent_view *view, struct gb_piece *piece,
+                         uint64_t *read_from)
 {
-    struct goblin_reader *reader = get->reader;
     uint32_t alignment = alignment_of(get, view->segment);
     uint64_t from = gb_max(gb_align_down(get->plan_at, GB_UNIT), get->resident);
     uint64_t to = choose_end(get, view, from);
     uint64_t at = view->offset + (from - view->start);
-    uint64_t read_from = gb_align_down(at, alignment);
     uint64_t payload_end = view->offset + (to - view->start);
     uint64_t first_unit = (from - view->start) / GB_UNIT;
-    uint64_t unit_end = gb_units(to - view->start);
     uint64_t table = gb_table_offset(view->offset, view->len);
-    uint64_t table_end = table + unit_end * GB_SUM_SIZE;
+    uint64_t table_end = table + gb_units(to - view->start) * GB_SUM_SIZE;
+    *read_from = gb_align_down(at, alignment);
     /* A stretch up to the extent's end brings its sums along if they fit. */
     bool along = to == view->start + view->len && !get->windows[0].used &&
-                 gb_align_up(table_end, alignment) - read_from <= reader->buffer_bytes;
+                 gb_align_up(table_end, alignment) - *read_from <= get->reader->buffer_bytes;
     uint64_t read_end = gb_align_up(along ? table_end : payload_end, alignment);
     *piece = (struct gb_piece){
         .get = get,
@@ -224,19 +204,40 @@ static int plan_piece(struct gb_get *get, const struct extent_view *view, struct
         .from = from,
         .to = to,
         .at = at,
-        .skew = (uint32_t)(at - read_from),
-        .sums = (uint32_t)(table + first_unit * GB_SUM_SIZE - read_from),
-        .len = (uint32_t)(read_end - read_from),
+        .skew = (uint32_t)(at - *read_from),
+        .sums = (uint32_t)(table + first_unit * GB_SUM_SIZE - *read_from),
+        .len = (uint32_t)(read_end - *read_from),
         .state = GB_PIECE_READING,
     };
-    GB_ASSERT(piece->len <= reader->buffer_bytes);
+    GB_ASSERT(piece->len <= get->reader->buffer_bytes);
+    return along;
+}
+
+/* Reads the piece that was chosen, and its sums if they do not come along, for this request alone.
+ */
+static int read_piece(struct gb_get *get, const struct extent_view *view, struct gb_piece *piece,
+                      bool along, uint64_t read_from)
+{
+    struct goblin_reader *reader = get->reader;
+    uint64_t first_unit = (piece->from - view->start) / GB_UNIT;
+    uint64_t unit_end = gb_units(piece->to - view->start);
+    uint64_t table_end = gb_table_offset(view->offset, view->len) + unit_end * GB_SUM_SIZE;
     place_piece(get, piece, gb_store_drive(reader->store, view->segment)->alignment.memory);
-    int rc = fetch_unwritten(get, piece, view, gb_align_up(table_end, alignment));
+    int rc =
+        fetch_unwritten(get, piece, view, gb_align_up(table_end, alignment_of(get, view->segment)));
     if (rc == 0 && !along) {
         rc = get_window(get, view, first_unit, unit_end - first_unit, &piece->window);
     }
     if (rc == 0) {
-        rc = queue_read(get, view->segment, piece->data, piece->len, read_from, piece);
+        const struct gb_operation read = {
+            .op = GB_OP_READ,
+            .file = view->segment->file,
+            .buffer = piece->data,
+            .len = piece->len,
+            .offset = read_from,
+            .tag = gb_tail_tag(piece, GB_TAG_PIECE),
+        };
+        rc = queue_read(get, &read);
     }
     if (rc < 0) {
         if (piece->window != NULL) {
@@ -248,6 +249,17 @@ static int plan_piece(struct gb_get *get, const struct extent_view *view, struct
         return rc;
     }
     return 0;
+}
+
+/* 1: there is no buffer for it. */
+static int plan_piece(struct gb_get *get, const struct extent_view *view, struct gb_piece *piece)
+{
+    uint64_t read_from = 0;
+    bool along = choose_piece(get, view, piece, &read_from);
+    if (along && gb_run_take(get->run, piece, read_from)) {
+        return 0;
+    }
+    return get->reader->buffers_free == 0 ? 1 : read_piece(get, view, piece, along, read_from);
 }
 
 /* A long tail's first chunk goes to the device alone: beside the others it would come much later,
@@ -267,7 +279,7 @@ static bool may_read_on(const struct gb_get *get)
 int gb_tail_plan(struct gb_get *get)
 {
     struct goblin_reader *reader = get->reader;
-    while (may_read_on(get) && reader->buffers_free > 0) {
+    while (may_read_on(get)) {
         if (waits_for_first(get)) {
             return 0;
         }
@@ -285,6 +297,10 @@ int gb_tail_plan(struct gb_get *get)
         if (rc < 0) {
             return rc;
         }
+        if (rc > 0) {
+            reader->starved = true;
+            return 0;
+        }
         get->piece_count++;
         get->first_planned = true;
         get->plan_at = piece->to;
@@ -293,9 +309,6 @@ int gb_tail_plan(struct gb_get *get)
             get->plan_at = get->start;
         }
     }
-    if (may_read_on(get)) {
-        reader->starved = true;
-    }
     return 0;
 }
 
@@ -303,17 +316,31 @@ int gb_tail_plan(struct gb_get *get)
 
 void gb_tail_complete(void *tag, int32_t result)
 {
-    if ((uintptr_t)tag & 1u) {
-        struct gb_window *window = (struct gb_window *)((uintptr_t)tag & ~(uintptr_t)1);
+    unsigned char *what = (unsigned char *)tag - (uintptr_t)tag % GB_TAGS;
+    switch ((enum gb_tag)((uintptr_t)tag % GB_TAGS)) {
+    case GB_TAG_WINDOW: {
+        struct gb_window *window = (struct gb_window *)(void *)what;
         window->reading = false;
         window->result = result;
         window->get->in_flight--;
-        return;
+        break;
     }
-    struct gb_piece *piece = tag;
-    piece->state = GB_PIECE_READY;
-    piece->result = result;
-    piece->get->in_flight--;
+    case GB_TAG_RUN:
+        gb_run_complete((struct gb_run *)(void *)what, result);
+        break;
+    default: {
+        struct gb_piece *piece = (struct gb_piece *)(void *)what;
+        piece->state = GB_PIECE_READY;
+        piece->result = result;
+        piece->get->in_flight--;
+        break;
+    }
+    }
+}
+
+static int32_t result_of(const struct gb_piece *piece)
+{
+    return piece->run != NULL ? gb_run_result(piece) : piece->result;
 }
 
 /* The sum of the piece's first unit, and those of the others behind it; NULL if they did not all
@@ -327,7 +354,7 @@ static const unsigned char *find_sums(const struct gb_piece *piece, const struct
     const unsigned char *sums = window == NULL
                                     ? from + piece->sums
                                     : window->sums + (first_unit - window->first) * GB_SUM_SIZE;
-    int32_t result = window == NULL ? piece->result : window->result;
+    int32_t result = window == NULL ? result_of(piece) : window->result;
     uint64_t end = (uint64_t)(sums - from) + count * GB_SUM_SIZE;
     return result >= 0 && (uint64_t)result >= end ? sums : NULL;
 }
@@ -344,8 +371,8 @@ int gb_tail_verify(const struct gb_get *get, const struct gb_piece *piece)
     }
     const unsigned char *bytes = piece->data + piece->skew;
     const unsigned char *sums = find_sums(piece, &view);
-    if (sums == NULL || piece->result < 0 ||
-        (uint64_t)piece->result < piece->skew + (piece->to - piece->from)) {
+    int32_t result = result_of(piece);
+    if (sums == NULL || result < 0 || (uint64_t)result < piece->skew + (piece->to - piece->from)) {
         return -EIO; /* the file ends where it should not */
     }
     for (uint64_t at = piece->from; at < piece->to; sums += GB_SUM_SIZE) {
@@ -376,7 +403,9 @@ void gb_tail_release(struct gb_get *get, struct gb_piece *piece, bool keep_buffe
     if (piece->window != NULL) {
         piece->window->refs--;
     }
-    if (piece->buffer != GB_NO_BUFFER && keep_buffer) {
+    if (piece->run != NULL) {
+        gb_run_release(piece);
+    } else if (piece->buffer != GB_NO_BUFFER && keep_buffer) {
         get->reader->buffers[piece->buffer].holder = get;
         get->held++;
     } else if (piece->buffer != GB_NO_BUFFER) {

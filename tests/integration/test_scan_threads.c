@@ -1,5 +1,6 @@
-/* Scans beside inserts, deletes, overwrites, eviction and clear: in order, no key twice, and every
- * key that stays is there. GOBLIN_SEED replays the choices. */
+/* Scans, of keys and of values, beside inserts, deletes, overwrites, eviction and clear: in order,
+ * no key twice, the right bytes, and every key that stays is there. GOBLIN_SEED replays the choices.
+ */
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -11,6 +12,7 @@
 
 #include "base/rng.h"
 #include "lib/fixture.h"
+#include "lib/pattern.h"
 #include "lib/sanitized.h"
 
 #define STEADY   1500u /* keys with even numbers, which stay */
@@ -35,6 +37,7 @@ struct hand {
     struct crew *crew;
     unsigned number;
     struct gb_rng rng;
+    struct goblin_reader *reader; /* of those who scan */
     pthread_t thread;
 };
 
@@ -47,7 +50,7 @@ static void complain(struct crew *crew, const char *what, long long number)
 
 /* ---- writing ------------------------------------------------------------------------------- */
 
-static void change_once(struct hand *hand, const unsigned char *value)
+static void change_once(struct hand *hand, unsigned char *value)
 {
     struct crew *crew = hand->crew;
     struct goblin *store = crew->fixture->store;
@@ -60,6 +63,7 @@ static void change_once(struct hand *hand, const unsigned char *value)
     const struct goblin_slice key = gb_key_at(&text, number);
     int rc = GOBLIN_OK;
     if (dice < 65) {
+        gb_pattern_fill(value, crew->value, number, 0);
         rc = goblin_put(store, key, (struct goblin_slice){value, crew->value}, NULL, NULL);
     } else if (dice < 98 || !crew->clears || hand->number != 0) {
         rc = goblin_delete(store, key, NULL);
@@ -113,9 +117,24 @@ static int look(void *arg, struct goblin_slice key, const struct goblin_info *in
     return walk->stop_after > 0 && --walk->stop_after == 0;
 }
 
+/* The value of a key never changes, only where it lies. */
+static int look_inside(void *arg, struct goblin_slice key, const struct goblin_chunk *chunk)
+{
+    struct walk *walk = arg;
+    char text[40] = "";
+    memcpy(text, key.data, gb_min(key.len, sizeof(text) - 1));
+    uint64_t number = strtoull(text + strcspn(text, "0123456789"), NULL, 10);
+    if (chunk->info->size != walk->crew->value ||
+        !gb_pattern_holds(chunk->data, chunk->len, number, chunk->offset)) {
+        complain(walk->crew, "not its value", (long long)number);
+    }
+    return chunk->offset == 0 ? look(arg, key, chunk->info) : 0;
+}
+
 /* One scan of everything, now and then stopped and begun again behind the last key. */
 static void scan_once(struct hand *hand)
 {
+    bool values = hand->reader != NULL && gb_rng_below(&hand->rng, 3) > 0;
     struct crew *crew = hand->crew;
     struct walk walk = {.crew = crew, .reverse = gb_rng_below(&hand->rng, 2) == 0};
     int rc = 1;
@@ -127,7 +146,8 @@ static void scan_once(struct hand *hand)
         };
         unsigned most = 1 + (unsigned)gb_rng_below(&hand->rng, 4000);
         walk.stop_after = most;
-        rc = goblin_scan(crew->fixture->store, &range, look, &walk);
+        rc = values ? goblin_scan_values(hand->reader, &range, 0, look_inside, &walk)
+                    : goblin_scan(crew->fixture->store, &range, look, &walk);
         stopped = rc == 1 && walk.stop_after == 0;
     }
     if (rc == -ENOMEM && crew->evicts) {
@@ -143,9 +163,13 @@ static void scan_once(struct hand *hand)
 static void *scan_all(void *arg)
 {
     struct hand *hand = arg;
+    if (goblin_reader_create(&hand->reader, hand->crew->fixture->store, NULL) != GOBLIN_OK) {
+        hand->reader = NULL; /* no memory for it: keys alone */
+    }
     while (atomic_load(&hand->crew->writing) > 0) {
         scan_once(hand);
     }
+    goblin_reader_destroy(hand->reader);
     return NULL;
 }
 
@@ -207,7 +231,7 @@ static void run_crew(struct crew *crew)
     printf("GOBLIN_SEED=%llu\n", (unsigned long long)crew->seed);
     gb_fixture_open(fixture);
     for (uint64_t i = 0; i < STEADY; i++) {
-        assert_int_equal(gb_fixture_put(fixture, 2 * i, crew->value, i), GOBLIN_OK);
+        assert_int_equal(gb_fixture_put(fixture, 2 * i, crew->value, 2 * i), GOBLIN_OK);
     }
     struct hand hands[WRITERS + SCANNERS];
     atomic_store(&crew->writing, WRITERS);
@@ -257,6 +281,17 @@ static void scan__keeps_order_while_disk_evicts(void **state)
     assert_true(gb_fixture_stats(crew.fixture).objects > 0);
 }
 
+/* More values than RAM holds, in a store whose segments are compacted all the time. */
+static void scan__gives_right_values_beside_compaction(void **state)
+{
+    struct crew crew = {.fixture = *state, .value = 3000, .spread = 6000};
+    crew.fixture->options.memory_bytes = 16 * GB_MIB;
+    crew.fixture->options.write_block_bytes = 64 * GB_KIB;
+    crew.fixture->options.segment_bytes = GB_MIB;
+    run_crew(&crew);
+    assert_true(gb_fixture_stats(crew.fixture).device_reads > 0);
+}
+
 /* So many keys that RAM evicts and the set is given up now and then. */
 static void scan__keeps_order_while_memory_evicts(void **state)
 {
@@ -274,6 +309,7 @@ int main(void)
         GB_ON_BOTH_PATHS(scan__sees_every_key_that_stays_if_kept_from_open),
         GB_ON_BOTH_PATHS(scan__keeps_order_beside_clear),
         GB_ON_BOTH_PATHS(scan__keeps_order_while_disk_evicts),
+        GB_ON_BOTH_PATHS(scan__gives_right_values_beside_compaction),
         GB_ON_BOTH_PATHS(scan__keeps_order_while_memory_evicts),
     };
     return gb_fixture_run("scan_threads", tests);
