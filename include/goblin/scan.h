@@ -39,14 +39,15 @@ struct goblin_range {
 GOBLIN_NODISCARD int goblin_scan(struct goblin *store, const struct goblin_range *range,
                                  goblin_iterate_fn visit, void *arg);
 
-/* A chunk of the value under `key`, as <goblin/reader.h> has them: those of one object come one after
- * the other, in order, resident ones first, the last one is marked `last`; most small values come
- * in one. Both arguments, and what they point at, are gone when the callback returns, and nothing
- * of a chunk can be held. Anything but 0 ends the scan. It runs as a reader's callbacks do. */
+/* A chunk of the value under `key`, as <goblin/reader.h> has them: those of one object come one
+ * after the other, in order, resident ones first, the last one is marked `last`; most small values
+ * come in one. Both arguments, and what they point at, are gone when the callback returns, and
+ * nothing of a chunk can be held. Anything but 0 ends the scan. It runs as a reader's callbacks
+ * do. */
 typedef int (*goblin_scan_fn)(void *arg, struct goblin_slice key, const struct goblin_chunk *chunk);
 
-/* As goblin_scan, with values: each as of a moment between the calls for the objects around it, or a
- * little earlier. While one is handed over those behind it are being read, the further ahead the
+/* As goblin_scan, with values: each as of a moment between the calls for the objects around it, or
+ * a little earlier. While one is handed over those behind it are being read, the further ahead the
  * longer the scan goes on, and neighbours on disk together: keys that were written in order are
  * read nearly as the log lies, in few large reads; others keep the device busy with many at once.
  * Buffers and requests are the reader's, and what it has of them bounds what is on its way; a

@@ -1,9 +1,9 @@
 /*
  * libgoblin for small values, through its public API.
  *
- * A range is a scan of values on the thread's reader. Several gets at once are goblin_get_many, whose
- * requests tell what the slots hold; entries are handed over in order as soon as those before them
- * have been.
+ * A range is a scan of values on the thread's reader. Several gets at once are goblin_get_many,
+ * whose requests tell what the slots hold; entries are handed over in order as soon as those before
+ * them have been.
  */
 #include "bench/explain.h"
 #include "bench/kv_engine.h"

@@ -19,10 +19,11 @@
 #include "engine/reader_internal.h"
 #include "engine/scan_internal.h"
 
-#define AHEAD_FIRST 16u /* entries */
-#define AHEAD_MOST  (2 * GB_KEYBATCH_KEYS)
-#define HINTED      16u                       /* entries that memory is asked for at once */
-#define SHARED_MOST (GB_PACKED_MAX + GB_UNIT) /* payload still on disk that goes into a run */
+#define WAITING_MOST 8u  /* requests: each may pin a block of RAM, and puts need those */
+#define AHEAD_FIRST  16u /* entries */
+#define AHEAD_MOST   (2 * GB_KEYBATCH_KEYS)
+#define HINTED       16u                       /* entries that memory is asked for at once */
+#define SHARED_MOST  (GB_PACKED_MAX + GB_UNIT) /* payload still on disk that goes into a run */
 
 struct entry {
     struct goblin_request request;
@@ -222,7 +223,7 @@ static void give_plan_up(struct entry *entry)
 static bool has_request(const struct gb_value_scan *scan)
 {
     const struct goblin_reader *reader = scan->reader;
-    unsigned most = reader->get_count - reader->get_count / 4;
+    unsigned most = (unsigned)gb_min(WAITING_MOST, reader->get_count - reader->get_count / 4);
     return reader->free_gets != NULL && (scan->begun < most || scan->begun == 0);
 }
 

@@ -1,6 +1,6 @@
 /* Scans, of keys and of values, beside inserts, deletes, overwrites, eviction and clear: in order,
- * no key twice, the right bytes, and every key that stays is there. GOBLIN_SEED replays the choices.
- */
+ * no key twice, the right bytes, and every key that stays is there. GOBLIN_SEED replays the
+ * choices. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -284,9 +284,7 @@ static void scan__keeps_order_while_disk_evicts(void **state)
 /* More values than RAM holds, in a store whose segments are compacted all the time. */
 static void scan__gives_right_values_beside_compaction(void **state)
 {
-    struct crew crew = {.fixture = *state, .value = 3000, .spread = 6000};
-    crew.fixture->options.memory_bytes = 16 * GB_MIB;
-    crew.fixture->options.write_block_bytes = 64 * GB_KIB;
+    struct crew crew = {.fixture = *state, .value = 6000, .spread = 6000};
     crew.fixture->options.segment_bytes = GB_MIB;
     run_crew(&crew);
     assert_true(gb_fixture_stats(crew.fixture).device_reads > 0);
