@@ -21,7 +21,7 @@
 
 #define WAITING_MOST 8u  /* requests: each may pin a block of RAM, and puts need those */
 #define AHEAD_FIRST  16u /* entries */
-#define AHEAD_MOST   (2 * GB_KEYBATCH_KEYS)
+#define AHEAD_MOST   (UINT64_C(2) * GB_KEYBATCH_KEYS)
 #define HINTED       16u                       /* entries that memory is asked for at once */
 #define SHARED_MOST  (GB_PACKED_MAX + GB_UNIT) /* payload still on disk that goes into a run */
 
@@ -281,7 +281,7 @@ static int read_ahead(struct gb_value_scan *scan)
         return 0;
     }
     if (looked <= scan->ahead / 2) {
-        scan->ahead = (uint32_t)gb_min(scan->ahead * 2, AHEAD_MOST);
+        scan->ahead = (uint32_t)gb_min(UINT64_C(2) * scan->ahead, AHEAD_MOST);
         look_ahead(scan, stretch, stretch->next + scan->ahead);
         uint32_t more = scan->ahead - (uint32_t)gb_min(scan->ahead, remaining(stretch));
         if (more > 0) {
