@@ -55,7 +55,7 @@ typedef int (*goblin_scan_fn)(void *arg, struct goblin_slice key, const struct g
  * GOBLIN_GET_RESIDENT objects that are not all in RAM are passed over, or broken off.
  * A value that is found bad or cannot be read is passed over and counted as ever. If some of it has
  * been handed over already it is broken off: no chunk of it is `last`.
- * A scan begins at no cost worth mentioning but for a reader's first one, which takes some 200 KiB
+ * A scan begins at no cost worth mentioning but for a reader's first one, which takes some 120 KiB
  * of memory that the reader keeps.
  * Returns GOBLIN_OK, or the callback's nonzero answer. In either case nothing is on its way for it
  * that would call back any more.

@@ -85,7 +85,9 @@ static int take_memory(struct goblin_reader *reader)
     if (scan != NULL) {
         return scan->running ? -EBUSY : 0;
     }
-    if (!gb_store_take_memory(store, &store->budget.read, sizeof(*scan), store->budget.total / 2)) {
+    /* Beyond the half that readers may take: whoever has one can scan with it. */
+    if (!gb_store_take_memory(store, &store->budget.read, sizeof(*scan),
+                              store->budget.total / 4 * 3)) {
         return -ENOMEM;
     }
     scan = malloc(sizeof(*scan));
