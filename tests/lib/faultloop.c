@@ -9,11 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "engine/store.h"
 #include "lib/memfault.h"
 #include "lib/pattern.h"
+#include "lib/sanitized.h"
 #include "sim/simshell.h"
 
 #define LOOP_MOST   5000u /* rounds; more would be a loop without end */
@@ -538,14 +540,33 @@ static bool run_once(struct loop_case *at)
     return hit;
 }
 
+/* Every how many-th fault is tried, and which is the first. */
+static struct {
+    uint64_t step;
+    uint64_t first;
+} tried = {1, 1};
+
+static void choose_tried(void)
+{
+    const char *step = getenv("GOBLIN_FAULT_STEP");
+    const char *first = getenv("GOBLIN_FAULT_FIRST");
+    tried.step = step != NULL ? strtoull(step, NULL, 10) : GB_SANITIZED ? 3 : 1;
+    tried.step = gb_max(tried.step, 1);
+    uint64_t fresh = 1 + (uint64_t)time(NULL) % tried.step;
+    tried.first = first != NULL ? gb_max(strtoull(first, NULL, 10), 1) : fresh;
+    if (tried.step > 1) {
+        print_message("faults from number %" PRIu64 " (GOBLIN_FAULT_FIRST) in steps of %" PRIu64
+                      " (GOBLIN_FAULT_STEP)\n",
+                      tried.first, tried.step);
+    }
+}
+
 static void run_all(struct loop_case *at)
 {
-    at->nth = 0;
-    bool hit = true;
-    while (hit) {
-        at->nth++;
+    at->nth = tried.first;
+    while (run_once(at)) {
+        at->nth += tried.step;
         assert_true(at->nth < LOOP_MOST);
-        hit = run_once(at);
     }
 }
 
@@ -610,6 +631,7 @@ int gb_loops_run(const char *group, const struct gb_loop *loops, size_t count)
     if (access("/dev/shm", W_OK) == 0) {
         (void)setenv("TMPDIR", "/dev/shm", 0); /* memory is what runs out: no disk need wait */
     }
+    choose_tried();
     gb_fixture_begin();
     int rc = _cmocka_run_group_tests(group, tests, made, NULL, NULL);
     free(cases);
