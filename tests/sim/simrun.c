@@ -288,6 +288,7 @@ static enum simcrash end_life(struct simrun *run)
         crash = SIMCRASH_POWER;
     }
     run->result->crashes++;
+    run->was_hurt = simrun_hurt(run);
     power_up(run);
     return crash;
 }

@@ -81,8 +81,9 @@ struct simrun {
     struct goblin_options options;
     const char *dirs[SIMRUN_DRIVES_MAX];
     struct simdrive drives[SIMRUN_DRIVES_MAX];
-    bool opened; /* the store was, once at least */
-    bool losing; /* a drive has been taken away or come back, or a segment has been lost,
+    bool opened;   /* the store was, once at least */
+    bool was_hurt; /* writes or syncs failed in the life that ended last */
+    bool losing;   /* a drive has been taken away or come back, or a segment has been lost,
                            since the store was last open */
     struct simheaders headers;
     struct simfaults faults;
