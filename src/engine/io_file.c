@@ -298,6 +298,33 @@ int gb_io_file_sync(struct gb_file *file)
     return rc;
 }
 
+int32_t gb_io_carry_out(const struct gb_operation *operation)
+{
+    const struct gb_io_ops *ops = operation->file->io->ops;
+    switch (operation->op) {
+    case GB_OP_READ:
+        return (int32_t)ops->file_read(operation->file, operation->buffer, operation->len,
+                                       operation->offset);
+    case GB_OP_WRITE:
+        return (int32_t)ops->file_write(operation->file, operation->buffer, operation->len,
+                                        operation->offset);
+    case GB_OP_SYNC:
+        return ops->file_sync(operation->file);
+    }
+    return -EINVAL;
+}
+
+void gb_io_deadline(struct timespec *deadline, int timeout_ms)
+{
+    clock_gettime(CLOCK_MONOTONIC, deadline);
+    deadline->tv_sec += timeout_ms / 1000;
+    deadline->tv_nsec += (long)(timeout_ms % 1000) * 1000000;
+    if (deadline->tv_nsec >= 1000000000) {
+        deadline->tv_sec++;
+        deadline->tv_nsec -= 1000000000;
+    }
+}
+
 static int note_lock(struct gb_file *file, int fd)
 {
     struct gb_locks *locks = locks_of(file);

@@ -6,6 +6,7 @@
 #define GB_ENGINE_IO_FILE_H
 
 #include <pthread.h>
+#include <time.h>
 
 #include "engine/descriptors.h"
 #include "engine/io.h"
@@ -36,6 +37,12 @@ int gb_io_file_alignment(struct gb_file *file, struct gb_alignment *out);
 int gb_io_file_allocate(struct gb_file *file, uint64_t bytes);
 int gb_io_file_truncate(struct gb_file *file, uint64_t bytes);
 int gb_io_file_sync(struct gb_file *file);
+
+/* Carries an operation out by its file's blocking calls; its result. */
+int32_t gb_io_carry_out(const struct gb_operation *operation);
+
+/* The moment by the monotonic clock that is so far away. */
+void gb_io_deadline(struct timespec *deadline, int timeout_ms);
 int gb_io_file_lock(struct gb_file *file, bool shared);
 int gb_io_file_advise_away(struct gb_file *file);
 int64_t gb_io_file_read(struct gb_file *file, void *buffer, size_t len, uint64_t offset);

@@ -60,27 +60,12 @@ static int queue_prepare(struct gb_queue *base, const struct gb_operation *opera
     return 0;
 }
 
-static int32_t carry_out(const struct gb_operation *operation)
-{
-    switch (operation->op) {
-    case GB_OP_READ:
-        return (int32_t)gb_io_file_read(operation->file, operation->buffer, operation->len,
-                                        operation->offset);
-    case GB_OP_WRITE:
-        return (int32_t)gb_io_file_write(operation->file, operation->buffer, operation->len,
-                                         operation->offset);
-    case GB_OP_SYNC:
-        return gb_io_file_sync(operation->file);
-    }
-    return -EINVAL;
-}
-
 static int queue_submit(struct gb_queue *base)
 {
     struct sync_queue *queue = sync_of(base);
     while (queue->carried_out < queue->prepared) {
         struct sync_slot *slot = &queue->slots[queue->carried_out % queue->depth];
-        slot->result = carry_out(&slot->operation);
+        slot->result = gb_io_carry_out(&slot->operation);
         queue->carried_out++;
     }
     return 0;

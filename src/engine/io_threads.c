@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/assert.h"
-#include "engine/io.h"
+#include "engine/io_file.h"
 
 struct slot {
     struct gb_operation operation;
@@ -79,22 +79,6 @@ static struct slot *row_take(struct row *row)
 
 /* ---- threads ------------------------------------------------------------------------------- */
 
-static int32_t carry_out(const struct gb_operation *operation)
-{
-    const struct gb_io_ops *ops = operation->file->io->ops;
-    switch (operation->op) {
-    case GB_OP_READ:
-        return (int32_t)ops->file_read(operation->file, operation->buffer, operation->len,
-                                       operation->offset);
-    case GB_OP_WRITE:
-        return (int32_t)ops->file_write(operation->file, operation->buffer, operation->len,
-                                        operation->offset);
-    case GB_OP_SYNC:
-        return ops->file_sync(operation->file);
-    }
-    return -EINVAL;
-}
-
 static void signal_locked(const struct thread_queue *queue)
 {
     static const uint64_t one = 1;
@@ -110,7 +94,7 @@ static void carry_out_locked(struct thread_queue *queue)
     struct slot *slot = row_take(&queue->submitted);
     queue->waiting--;
     (void)pthread_mutex_unlock(&queue->lock);
-    slot->result = carry_out(&slot->operation);
+    slot->result = gb_io_carry_out(&slot->operation);
     (void)pthread_mutex_lock(&queue->lock);
     if (queue->done.first == NULL) {
         signal_locked(queue);
@@ -213,13 +197,7 @@ static int queue_submit(struct gb_queue *base)
 static void wait_locked(struct thread_queue *queue, int timeout_ms)
 {
     struct timespec until;
-    (void)clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += timeout_ms / 1000;
-    until.tv_nsec += (long)(timeout_ms % 1000) * 1000000;
-    if (until.tv_nsec >= 1000000000) {
-        until.tv_sec++;
-        until.tv_nsec -= 1000000000;
-    }
+    gb_io_deadline(&until, timeout_ms);
     int rc = 0;
     while (queue->done.first == NULL && rc == 0) {
         rc = timeout_ms < 0 ? pthread_cond_wait(&queue->gone, &queue->lock)

@@ -396,17 +396,6 @@ static int enter_and_wait(struct uring_queue *queue, const struct timespec *dead
     return rc == -EINTR || rc > 0 ? 0 : rc;
 }
 
-static void set_deadline(struct timespec *deadline, int timeout_ms)
-{
-    clock_gettime(CLOCK_MONOTONIC, deadline);
-    deadline->tv_sec += timeout_ms / 1000;
-    deadline->tv_nsec += (long)(timeout_ms % 1000) * 1000000;
-    if (deadline->tv_nsec >= 1000000000) {
-        deadline->tv_sec++;
-        deadline->tv_nsec -= 1000000000;
-    }
-}
-
 /* Makes the eventfd unreadable, then looks once more for what came before that. */
 static unsigned drain(struct uring_queue *queue, struct gb_event *events, unsigned max)
 {
@@ -420,7 +409,7 @@ static int queue_reap(struct gb_queue *base, struct gb_event *events, unsigned m
     struct uring_queue *queue = uring_of(base);
     struct timespec deadline;
     if (timeout_ms > 0) {
-        set_deadline(&deadline, timeout_ms);
+        gb_io_deadline(&deadline, timeout_ms);
     }
     unsigned count = collect(queue, events, max);
     while (count == 0 && timeout_ms != 0 && queue->in_flight > 0 && max > 0) {
